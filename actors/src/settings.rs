@@ -9,7 +9,7 @@ use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
 use cospan_domain::placement::{DefaultPolicies, History, Quota};
 use cospan_domain::transfer::rates::RateParameters;
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
 /// All settings of the actors.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct Settings {
     pub history_seed: History,
     /// How much of a site may be filled, by site; one that is missing has no bound.
     pub quotas: BTreeMap<SiteName, Quota>,
+    /// What each processor of a site does, where somebody said.
+    pub powers: BTreeMap<SiteName, Mflops>,
     /// Placement queues.
     pub queue: cospan_domain::queue::QueueParameters,
     /// Which class a job gets, and which may be asked for; the first rule that matches speaks.

@@ -6,6 +6,7 @@
 //! both have their own, so a rename here is never a migration.
 
 pub mod acquire;
+pub mod bid;
 pub mod catalogue;
 pub mod claim;
 pub mod content;

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+/// By which name a component asks for computing power: what its processors do together. It is
+/// a demand on them, and nothing that is taken beside them.
+pub const GFLOPS: &str = "gflops";
+
 /// A vector of counted resources: processors, and any other count by name
 /// (`memory_mb`, `disk_mb`, `gpus`, ...). A name that is missing counts as zero.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -25,6 +29,13 @@ impl Resources {
         self.others.get(name).copied().unwrap_or(0)
     }
 
+    /// What is taken of a site: all but computing power, which comes with the processors.
+    pub fn countable(&self) -> Self {
+        let mut counts = self.clone();
+        counts.others.remove(GFLOPS);
+        counts
+    }
+
     /// The first resource of which `need` wants more than there is here.
     pub fn first_shortage(&self, need: &Resources) -> Option<Shortage> {
         let shortage = |name: &str, needed: u64, available: u64| {
@@ -43,13 +54,16 @@ impl Resources {
     /// The part of all this that belongs to so many of its processors: other counts
     /// in proportion, rounded up.
     pub fn portion(&self, processors: u32) -> Self {
+        let part =
+            |(name, count): (&Arc<str>, &u64)| (name.clone(), self.part_of(*count, processors));
+        Self { processors, others: self.others.iter().map(part).collect() }
+    }
+
+    /// The part of a count that belongs to so many of its processors, rounded up.
+    pub fn part_of(&self, count: u64, processors: u32) -> u64 {
         let whole = u128::from(self.processors.max(1));
-        let part = |count: u64| (u128::from(count) * u128::from(processors)).div_ceil(whole);
-        let others = self
-            .others
-            .iter()
-            .map(|(name, &count)| (name.clone(), u64::try_from(part(count)).unwrap_or(u64::MAX)));
-        Self { processors, others: others.collect() }
+        let part = (u128::from(count) * u128::from(processors)).div_ceil(whole);
+        u64::try_from(part).unwrap_or(u64::MAX)
     }
 
     /// The most processors whose [`Resources::portion`] is there, where so many processors

@@ -18,6 +18,10 @@ pub struct DurationMs(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DurationUs(pub u64);
 
+/// Computing power: so many million operations on floating-point numbers each second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Mflops(pub u64);
+
 impl Timestamp {
     /// Time since `earlier`; zero if the clock was set back in between.
     pub fn since(self, earlier: Timestamp) -> DurationMs {

@@ -14,6 +14,7 @@ pub fn default_settings() -> Settings {
         default_policies: Default::default(),
         history_seed: Default::default(),
         quotas: BTreeMap::new(),
+        powers: BTreeMap::new(),
         queue: Default::default(),
         classes: Vec::new(),
         information_expiry: DurationMs::from_secs(60),

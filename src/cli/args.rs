@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::args_bench::BenchCommand;
 use super::args_chaos::ChaosCommand;
 use super::args_job::{
-    CancelArgs, ExplainArgs, ListArgs, LogsArgs, OutputArgs, PriorityArgs, ReportArgs, ShowArgs,
-    SteerArgs, SubmitArgs, WaitArgs,
+    CancelArgs, ExplainArgs, ListArgs, LogsArgs, MapArgs, OutputArgs, PriorityArgs, ReportArgs,
+    ShowArgs, SteerArgs, SubmitArgs, WaitArgs,
 };
 use super::args_operate::{
     CompletionArgs, ConfigCommand, DoctorArgs, FileCommand, KeyCommand, QuickstartArgs,
@@ -128,6 +128,8 @@ Example:
     Report(ReportArgs),
     /// Say why a job is where it is, or what it waits for
     Explain(ExplainArgs),
+    /// Draw where each site stands to a job that sites bid for
+    Map(MapArgs),
     /// Wait until jobs have ended
     Wait(WaitArgs),
     /// Print what a job printed

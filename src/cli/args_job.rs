@@ -176,6 +176,24 @@ pub(crate) struct ExplainArgs {
     pub(crate) ids: IdList,
 }
 
+/// `map`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sites as points, the job at the origin: to the right what a site lacks, upwards what the job's
+input costs there. The nearest that has room is chosen. For jobs under the policy mrs.
+
+Examples:
+  cospan map last
+  cospan map 12 --svg map.svg")]
+pub(crate) struct MapArgs {
+    /// The job: 12, last.
+    #[arg(value_name = "ID")]
+    pub(crate) id: IdList,
+    /// Also draw it into this file, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
 /// `wait`
 #[derive(Debug, Args)]
 #[command(after_help = "\

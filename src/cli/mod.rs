@@ -27,7 +27,7 @@ use args::{Cli, Command};
 use args_job::ClassArg;
 use args_operate::CompletionArgs;
 use commands::{
-    bench, chaos, configuration, doctor, explain, file, key, list, logs, output, quickstart,
+    bench, chaos, configuration, doctor, explain, file, key, list, logs, map, output, quickstart,
     report, serve, show, simulate, site, steer, store, submit, wait,
 };
 use context::Context;
@@ -89,6 +89,7 @@ fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> 
         Command::Report(args) => report::run(context, args),
         Command::Show(args) => show::run(context, args),
         Command::Explain(args) => explain::run(context, args),
+        Command::Map(args) => map::run(context, args),
         Command::Wait(args) => wait::run(context, args),
         Command::Logs(args) => logs::run(context, args),
         Command::Output(args) => output::run(context, args),

@@ -6,6 +6,7 @@ use std::ops::Range;
 use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::spec::{Flexible, Request};
 use cospan_domain::placement::policy_for;
+use cospan_domain::resources::GFLOPS;
 
 use super::Config;
 use super::problem::{Problems, nearest};
@@ -220,9 +221,12 @@ impl Check<'_> {
             }
             self.keys_of_kind(i, site);
             self.ssh(i, site);
-            let reserved = ["processors", "memory_mb", "disk_mb", "gpus"];
+            let reserved = ["processors", "memory_mb", "disk_mb", "gpus", GFLOPS];
             for name in site.resources.keys().filter(|name| reserved.contains(&name.as_ref())) {
-                let option = name.trim_end_matches("_mb");
+                let option = match name.trim_end_matches("_mb") {
+                    GFLOPS => "gflops_per_processor",
+                    option => option,
+                };
                 let message = format!("resources of site {:?} names {name}", site.name);
                 self.wrong(&path("resources"), message, format!("use the option {option} instead"));
             }

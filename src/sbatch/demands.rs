@@ -279,6 +279,7 @@ impl Demands {
             memory: self.memory.map(Size),
             disk: None,
             gpus: (self.gpus > 0).then_some(self.gpus.into()),
+            gflops: None,
             resources: BTreeMap::new(),
             constraints: self.constraints,
             executable: ExecutableDocument::AtSite("/bin/sh".into()),

@@ -97,6 +97,7 @@ pub(super) fn read(
         request: None,
         flexible: None,
         policy: None,
+        weights: BTreeMap::new(),
         priority: None,
         wall_time: Length(wall_time(components)?),
         rerunnable: all.last(&["requeue", "no-requeue"]).is_none_or(|g| g.known.name == "requeue"),

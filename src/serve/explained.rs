@@ -12,8 +12,8 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
 use crate::api::v1::explain::{
-    ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport, RefusedReport,
-    TransferReport, WithheldReport,
+    BidReport, ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport,
+    RefusedReport, TransferReport, WithheldReport,
 };
 use crate::api::v1::happened::{Names, abort_cause};
 use crate::serve::{verdicts, waits};
@@ -54,9 +54,14 @@ pub(super) fn report(
         estimate_unknown: unknown(explanation),
         cost: if waits { cost(explanation, &job.spec, hold) } else { None },
         verdicts: verdicts::of_job(job, explanation),
+        bids: bids(explanation),
         withheld: withheld(explanation).filter(|_| waits),
         transfers: transfers(job, copies),
     }
+}
+
+fn bids(explanation: &Explanation) -> Vec<BidReport> {
+    explanation.bids.iter().map(BidReport::from).collect()
 }
 
 fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
@@ -153,6 +158,7 @@ pub(super) fn preview(
         estimate_unknown: unknown(explanation),
         cost: cost(explanation, spec, hold),
         verdicts: verdicts::of_preview(explanation),
+        bids: bids(explanation),
         withheld: withheld(explanation),
         transfers: Vec::new(),
     }

@@ -16,7 +16,7 @@ use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;
 use cospan_domain::transfer::rates::RateParameters;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Mflops};
 use cospan_storage::{EngineKind, Options};
 
 use super::registry;
@@ -41,9 +41,12 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         default_policies: DefaultPolicies {
             rigid: PolicyName::new(&config.placement.policy)?,
             flexible: PolicyName::new(&config.placement.flexible_policy)?,
+            weights: config.placement.weights,
+            local_rate: config.placement.local_bandwidth,
         },
         history_seed: config.placement.history_seed.0.clone(),
         quotas: quotas(config),
+        powers: powers(config),
         queue: queue(config),
         classes: config.priority.iter().map(PriorityRule::rule).collect(),
         information_expiry: config.placement.is_expiry,
@@ -125,6 +128,11 @@ fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
     };
     let quota = |share| Quota { share, basis };
     config.site.iter().map(|site| (site.name.clone(), quota(site.quota))).collect()
+}
+
+fn powers(config: &Config) -> BTreeMap<SiteName, Mflops> {
+    let sites = config.site.iter();
+    sites.filter_map(|site| Some((site.name.clone(), site.gflops_per_processor?))).collect()
 }
 
 fn limits(config: &Config) -> SpecLimits {

@@ -45,6 +45,7 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
     };
     let refusal = Refusal { component: ComponentIndex(0), site: None, reason: Reason::SiteFull };
     Explanation {
+        bids: Vec::new(),
         components: vec!["solve".into()],
         policy: "worst-fit".parse().unwrap(),
         decision: Err(refusal),

@@ -127,6 +127,7 @@ fn experiment(
     let drawn = |purpose: &str| stream(seed, purpose, "").random::<u64>();
     let mut settings = study.settings.clone();
     settings.links = world::links(grid);
+    settings.powers = world::powers(grid);
     settings.network.latencies = world::latencies(grid);
     let (variant, count) = (variant.clone(), workload.jobs.len());
     let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);

@@ -7,7 +7,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{FileRef, Flexible, Input, JobSpec, OnUnreachable, Request};
 use cospan_domain::placement::policy_for;
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 use cospan_simulator::experiment::{NodeFailure, PlannedJob};
 use cospan_simulator::jobs;
 use cospan_simulator::world::cluster::ClusterSpec;
@@ -61,6 +61,12 @@ pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerS
 pub(super) fn latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), DurationMs> {
     let links = grid.links.iter();
     links.map(|link| ((link.from.clone(), link.to.clone()), link.latency)).collect()
+}
+
+/// What each processor of a site does, where the grid file says so.
+pub(super) fn powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
+    let sites = grid.sites.iter();
+    sites.filter_map(|site| Some((site.name.clone(), site.power_per_processor?))).collect()
 }
 
 /// Every replica of every file: its name, its site and its place there.

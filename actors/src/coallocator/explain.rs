@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::bid::SiteBid;
 use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
@@ -33,6 +34,8 @@ pub struct Explanation {
     pub decision: Result<Plan, Refusal>,
     /// Its verdict on each site for each component that it came to.
     pub verdicts: Vec<SiteVerdict>,
+    /// What each site bids for the whole job, if its policy takes bids.
+    pub bids: Vec<SiteBid>,
     /// What is known of each site, in numbers; sites that left the configuration are missing.
     pub sites: BTreeMap<SiteName, SiteFigures>,
     /// What the job itself waits for.
@@ -198,6 +201,7 @@ fn ask(
         policy: request.policy().clone(),
         decision,
         verdicts: observer.verdicts,
+        bids: observer.bids,
         wait,
         next_claim: None,
         silence: Silence::default(),

@@ -172,6 +172,7 @@ fn site(
         // Of all sites at once, by who asks for it.
         staging_left: None,
         serves_files: serves_files(record, report.contact, now),
+        power_per_processor: shared.settings.powers.get(name).copied(),
     }
 }
 

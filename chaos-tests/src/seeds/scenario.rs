@@ -433,6 +433,7 @@ fn draw_policies(drawing: &mut Drawing) -> DefaultPolicies {
     DefaultPolicies {
         rigid: one(&Request::NonFixed).unwrap_or(defaults.rigid),
         flexible: one(&Request::Flexible(Flexible::default())).unwrap_or(defaults.flexible),
+        ..defaults
     }
 }
 

@@ -10,7 +10,7 @@ use crate::job::spec::{ComponentSpec, Request};
 use crate::job::state::{Job, Phase};
 use crate::placed::Placement;
 use crate::planted::{Bug, bug};
-use crate::resources::Resources;
+use crate::resources::{GFLOPS, Resources};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// One component of a placed job.
@@ -340,8 +340,17 @@ impl Job {
         })
     }
 
-    /// What a component gets at its site: as asked for, or its share of the total.
+    /// What a component takes of its site: as asked for, or its share of the total.
     pub fn resources_of(&self, index: ComponentIndex) -> Option<Resources> {
+        Some(self.asked_of(index)?.countable())
+    }
+
+    /// What its processors must do together, in GFLOPS.
+    pub fn gflops_of(&self, index: ComponentIndex) -> Option<u64> {
+        Some(self.asked_of(index)?.other(GFLOPS))
+    }
+
+    fn asked_of(&self, index: ComponentIndex) -> Option<Resources> {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
         let asked = &self.spec_of(index)?.resources;

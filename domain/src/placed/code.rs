@@ -29,6 +29,7 @@ pub enum ReasonCode {
     NoQueue,
     QuotaTooSmall,
     TooSmall,
+    NoGflops,
     LabelMismatch,
     NoSuchSite,
     NotTheNamedSite,
@@ -39,7 +40,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them, in order.
-    pub const ALL: [ReasonCode; 29] = [
+    pub const ALL: [ReasonCode; 30] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::QuotaReached,
         ReasonCode::SiteFull,
@@ -63,6 +64,7 @@ impl ReasonCode {
         ReasonCode::NoQueue,
         ReasonCode::QuotaTooSmall,
         ReasonCode::TooSmall,
+        ReasonCode::NoGflops,
         ReasonCode::LabelMismatch,
         ReasonCode::NoSuchSite,
         ReasonCode::NotTheNamedSite,
@@ -97,6 +99,7 @@ impl ReasonCode {
             ReasonCode::NoQueue => "no-queue",
             ReasonCode::QuotaTooSmall => "quota-too-small",
             ReasonCode::TooSmall => "too-small",
+            ReasonCode::NoGflops => "no-gflops",
             ReasonCode::LabelMismatch => "label-mismatch",
             ReasonCode::NoSuchSite => "no-such-site",
             ReasonCode::NotTheNamedSite => "not-the-named-site",

@@ -22,11 +22,13 @@ pub enum Rule {
     LargestFilled,
     /// The first allowed split that fits.
     FirstSplit,
+    /// The sites nearest to what the job needs.
+    Nearest,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Rule; 8] = [
+    pub const ALL: [Rule; 9] = [
         Rule::NamedSite,
         Rule::MostLeft,
         Rule::AtFiles,
@@ -35,6 +37,7 @@ impl Rule {
         Rule::BestConnected,
         Rule::LargestFilled,
         Rule::FirstSplit,
+        Rule::Nearest,
     ];
 
     /// Its stable name.
@@ -48,6 +51,7 @@ impl Rule {
             Rule::BestConnected => "best-connected",
             Rule::LargestFilled => "largest-filled",
             Rule::FirstSplit => "first-split",
+            Rule::Nearest => "nearest",
         }
     }
 }
@@ -63,6 +67,7 @@ impl fmt::Display for Rule {
             Rule::BestConnected => "the fewest sites, and of those the best connected",
             Rule::LargestFilled => "split over the fewest sites, the largest filled first",
             Rule::FirstSplit => "the first allowed split that fits",
+            Rule::Nearest => "the site nearest to what the job needs",
         })
     }
 }

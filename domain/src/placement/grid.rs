@@ -10,7 +10,7 @@ use crate::content::Content;
 use crate::ids::{Digest, SiteName};
 use crate::labels::Labels;
 use crate::resources::Resources;
-use crate::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 
 /// What is known of all sites, their files and the links between them.
 #[derive(Debug, Clone)]
@@ -46,6 +46,8 @@ pub struct GridSite {
     pub staging_left: Option<Bytes>,
     /// Whether its files can be read now.
     pub serves_files: bool,
+    /// What each of its processors does; `None` if nobody said.
+    pub power_per_processor: Option<Mflops>,
 }
 
 /// What a site is, apart from its load.
@@ -177,6 +179,7 @@ impl GridSite {
             room: None,
             staging_left: None,
             serves_files: false,
+            power_per_processor: None,
         }
     }
 
@@ -255,6 +258,11 @@ impl GridSnapshot {
             (Some(from), Some(to)) => self.network.between(from, to),
             _ => BitsPerSecond(0),
         }
+    }
+
+    /// What a site can send to all others together, by index: its potential.
+    pub fn potential(&self, site: usize) -> BitsPerSecond {
+        self.positions[site].map_or(BitsPerSecond(0), |position| self.network.potential(position))
     }
 
     /// How long a message between components takes between sites, by index.

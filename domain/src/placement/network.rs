@@ -18,6 +18,8 @@ pub struct Network {
     /// Row: from; column: to.
     bandwidth: Vec<BitsPerSecond>,
     exchange: Vec<Exchange>,
+    /// Sum of each row.
+    potential: Vec<BitsPerSecond>,
     message: Bytes,
 }
 
@@ -71,11 +73,12 @@ impl Network {
         let ends = links.iter().flat_map(|link| [&link.from, &link.to]);
         let mut index: BTreeMap<SiteName, usize> = ends.map(|name| (name.clone(), 0)).collect();
         index.values_mut().enumerate().for_each(|(position, slot)| *slot = position);
-        let pairs = index.len() * index.len();
+        let (sites, pairs) = (index.len(), index.len() * index.len());
         let mut network = Self {
             names: index.into_keys().collect(),
             bandwidth: vec![BitsPerSecond(0); pairs],
             exchange: vec![Exchange::NEVER; pairs],
+            potential: vec![BitsPerSecond(0); sites],
             message,
         };
         for link in links {
@@ -100,6 +103,10 @@ impl Network {
     /// Sets what a link has whose sites both have links.
     pub fn set(&mut self, link: &Link) {
         if let Some(pair) = self.pair(&link.from, &link.to) {
+            if link.from != link.to {
+                let row = &mut self.potential[pair / self.names.len()].0;
+                *row = row.saturating_sub(self.bandwidth[pair].0).saturating_add(link.bandwidth.0);
+            }
             self.bandwidth[pair] = link.bandwidth;
             self.exchange[pair] = Exchange::of(self.message, link.bandwidth, link.latency);
         }
@@ -118,6 +125,11 @@ impl Network {
     /// Bandwidth by positions.
     pub(super) fn between(&self, from: usize, to: usize) -> BitsPerSecond {
         self.bandwidth[from * self.names.len() + to]
+    }
+
+    /// What a site sends to all others together, by its position.
+    pub(super) fn potential(&self, from: usize) -> BitsPerSecond {
+        self.potential[from]
     }
 
     /// How long an exchange takes, by positions.

@@ -10,7 +10,7 @@ use super::remaining::Remaining;
 use super::request::ComponentRequest;
 use super::search::Search;
 use crate::placed::ReasonCode;
-use crate::resources::Resources;
+use crate::resources::{GFLOPS, Resources};
 use crate::units::Bytes;
 
 /// What is done with an obstacle: its code, how much is missing (0 where that
@@ -179,6 +179,27 @@ pub(super) fn never_fits(
     too_small(Kind::Processors, need.processors.into(), site, shape, report)?;
     for (name, &needed) in &need.others {
         too_small(Kind::Other(name), needed, site, shape, report)?;
+    }
+    too_slow(component, site, report)
+}
+
+/// Whether its processors would do together what it asks of them.
+fn too_slow(
+    component: &ComponentRequest,
+    site: &GridSite,
+    report: &mut Report<'_>,
+) -> ControlFlow<()> {
+    let needed = component.gflops;
+    if needed == 0 {
+        return Continue(());
+    }
+    let Some(each) = site.power_per_processor else {
+        return report(ReasonCode::NoGflops, 0, &|| Reason::NoGflops { needed });
+    };
+    let largest = u64::from(component.resources.processors).saturating_mul(each.0) / 1_000;
+    if needed > largest {
+        let reason = || Reason::TooSmall { resource: GFLOPS.into(), needed, largest };
+        report(ReasonCode::TooSmall, needed - largest, &reason)?;
     }
     Continue(())
 }

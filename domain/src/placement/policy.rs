@@ -12,9 +12,11 @@ use super::reason::{Observer, Reason, Refusal};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
 use super::search::{Choice, Search};
+use crate::bid::Weights;
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Request;
 use crate::placed::Rule;
+use crate::units::BitsPerSecond;
 
 /// Name of the policy that serves where none is configured.
 pub const DEFAULT_POLICY: &str = WorstFit::NAME;
@@ -32,6 +34,11 @@ pub trait Policy: Send + Sync {
 
     /// Whether it brings files over pairs of sites in the history table alone.
     fn keeps_to_history(&self) -> bool {
+        false
+    }
+
+    /// Whether sites bid for its jobs, by distances that jobs may want measured otherwise.
+    fn takes_bids(&self) -> bool {
         false
     }
 
@@ -125,6 +132,10 @@ pub struct DefaultPolicies {
     pub rigid: PolicyName,
     /// For flexible requests.
     pub flexible: PolicyName,
+    /// How much each dimension counts to jobs that say nothing of it.
+    pub weights: Weights,
+    /// What input is read with that is at its site; `None`: in no time.
+    pub local_rate: Option<BitsPerSecond>,
 }
 
 impl Default for DefaultPolicies {
@@ -132,6 +143,8 @@ impl Default for DefaultPolicies {
         Self {
             rigid: PolicyName::known(DEFAULT_POLICY),
             flexible: PolicyName::known(DEFAULT_FLEXIBLE_POLICY),
+            weights: Weights::default(),
+            local_rate: None,
         }
     }
 }

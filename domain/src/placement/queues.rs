@@ -92,6 +92,9 @@ impl PlacementContext<'_> {
     /// Tells what was recorded, and hands on what it led to.
     fn tell<T>(&mut self, recorded: Recorder, outcome: T) -> T {
         recorded.verdicts.into_iter().for_each(|verdict| self.observer.verdict(verdict));
+        if !recorded.bids.is_empty() {
+            self.observer.bids(recorded.bids);
+        }
         outcome
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::grid::Hindrance;
+use crate::bid::SiteBid;
 use crate::ids::{ComponentIndex, Digest, PolicyName, SiteName};
 use crate::labels::Constraint;
 use crate::placed::ReasonCode;
@@ -99,6 +100,11 @@ pub enum Reason {
         /// The most that one component can get there.
         largest: u64,
     },
+    /// The component asks for computing power, and nobody said what the site's processors do.
+    NoGflops {
+        /// How many GFLOPS it needs.
+        needed: u64,
+    },
     /// The site's labels are not what the component demands.
     LabelMismatch(Constraint),
     /// The request names a site that is not configured.
@@ -153,6 +159,7 @@ impl Reason {
             Reason::Closed(hindrance) => (*hindrance).into(),
             Reason::QuotaTooSmall { .. } => ReasonCode::QuotaTooSmall,
             Reason::TooSmall { .. } => ReasonCode::TooSmall,
+            Reason::NoGflops { .. } => ReasonCode::NoGflops,
             Reason::LabelMismatch(_) => ReasonCode::LabelMismatch,
             Reason::NoSuchSite(_) => ReasonCode::NoSuchSite,
             Reason::NotTheNamedSite(_) => ReasonCode::NotTheNamedSite,
@@ -226,6 +233,11 @@ impl fmt::Display for Reason {
             Reason::TooSmall { resource, needed, largest } => {
                 write!(f, "needs {needed} {resource}, one component gets {largest} at most")
             }
+            Reason::NoGflops { needed } => write!(
+                f,
+                "needs {needed} GFLOPS, and how many a processor does there is not configured \
+                 (gflops_per_processor)"
+            ),
             Reason::LabelMismatch(constraint) => write!(f, "the site lacks: {constraint}"),
             Reason::NoSuchSite(site) => write!(f, "the request names {site}, which is not known"),
             Reason::NotTheNamedSite(site) => write!(f, "the request names {site}"),
@@ -304,6 +316,9 @@ pub trait Observer {
 
     /// One verdict; every component, in order of size, sites in order of name.
     fn verdict(&mut self, verdict: SiteVerdict);
+
+    /// What each site answered to the job, in order of name, where its policy takes bids.
+    fn bids(&mut self, bids: Vec<SiteBid>);
 }
 
 /// Wants to know nothing, and costs nothing.
@@ -316,6 +331,8 @@ impl Observer for Silent {
     }
 
     fn verdict(&mut self, _: SiteVerdict) {}
+
+    fn bids(&mut self, _: Vec<SiteBid>) {}
 }
 
 /// Keeps every verdict.
@@ -323,6 +340,8 @@ impl Observer for Silent {
 pub struct Recorder {
     /// In the order in which they were reached.
     pub verdicts: Vec<SiteVerdict>,
+    /// Of the latest round.
+    pub bids: Vec<SiteBid>,
 }
 
 impl Observer for Recorder {
@@ -332,5 +351,9 @@ impl Observer for Recorder {
 
     fn verdict(&mut self, verdict: SiteVerdict) {
         self.verdicts.push(verdict);
+    }
+
+    fn bids(&mut self, bids: Vec<SiteBid>) {
+        self.bids = bids;
     }
 }

@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::acquire::{AcquisitionMode, AcquisitionOptions};
+use crate::bid::Terms;
 use crate::content::{Chunk, Content, Part};
 use crate::ids::{ComponentIndex, PolicyName, SiteName};
 use crate::job::spec::{ComponentSpec, Executable, Feed, JobSpec, Request, Where};
 use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
-use crate::resources::Resources;
+use crate::resources::{GFLOPS, Resources};
 
 use super::plan::Plan;
-use super::policy::{DefaultPolicies, policy_for};
+use super::policy::{DefaultPolicies, find_policy, policy_for};
 
 /// A job's requirements, reduced to what decides its placement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +29,11 @@ pub struct PlacementRequest {
     total: Option<Resources>,
     splits: Vec<PlacementRequest>,
     acquisition: AcquisitionOptions,
+    /// What all of it asks for as computing power, in GFLOPS.
+    gflops: u64,
+    /// How distances are measured; as they are by default where the policy measures none, so
+    /// that jobs which differ in nothing else stay alike.
+    terms: Terms,
 }
 
 /// One component's requirements.
@@ -35,6 +41,8 @@ pub struct PlacementRequest {
 pub struct ComponentRequest {
     /// What it needs.
     pub resources: Resources,
+    /// What its processors must do together, in GFLOPS; 0 where that does not matter.
+    pub gflops: u64,
     /// What its site must be like.
     pub constraints: Vec<Constraint>,
     /// Its site, in a fixed request.
@@ -63,6 +71,7 @@ impl PlacementRequest {
         mut components: Vec<ComponentRequest>,
     ) -> Self {
         let (mut total, mut splits) = (None, Vec::new());
+        let gflops = components.iter().fold(0_u64, |sum, part| sum.saturating_add(part.gflops));
         if let (Request::Flexible(bounds), [whole]) = (&request, components.as_mut_slice()) {
             let rigid = |split: &Vec<u32>| {
                 let mut before = 0;
@@ -93,6 +102,8 @@ impl PlacementRequest {
             total,
             splits,
             acquisition,
+            gflops,
+            terms: Terms::default(),
         }
     }
 
@@ -123,6 +134,22 @@ impl PlacementRequest {
         let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
         Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
             .with_acquisition(spec.run.acquisition)
+            .with_terms_of(spec, defaults)
+    }
+
+    /// The same, with distances measured in this way.
+    pub fn with_terms(self, terms: Terms) -> Self {
+        Self { terms, ..self }
+    }
+
+    /// The same, with distances measured as the job wants, where its policy measures any.
+    fn with_terms_of(self, spec: &JobSpec, defaults: &DefaultPolicies) -> Self {
+        if !find_policy(&self.policy).is_ok_and(|policy| policy.takes_bids()) {
+            return self;
+        }
+        let weights = spec.run.weights.unwrap_or(defaults.weights);
+        let terms = Terms { run_time: spec.wall_time, weights, local_rate: defaults.local_rate };
+        self.with_terms(terms)
     }
 
     /// The same, to get its processors in these ways.
@@ -136,6 +163,7 @@ impl PlacementRequest {
         let avoid = job.components.get(index.0 as usize)?.avoid.clone();
         let part_of = |of| job.part_of(index, of);
         let mut component = ComponentRequest::of_component(job.spec_of(index)?, avoid, part_of);
+        component.gflops = job.gflops_of(index)?;
         component.resources = job.resources_of(index)?;
         let own = job.spec.policy.as_ref();
         let own = own.filter(|policy| policy_for(policy, &Request::NonFixed).is_ok());
@@ -148,7 +176,8 @@ impl PlacementRequest {
         let mode = AcquisitionMode::Immediate;
         Some(
             Self::new(policy, request, job.spec.rerunnable, vec![component])
-                .with_acquisition(AcquisitionOptions { mode, ..job.spec.run.acquisition }),
+                .with_acquisition(AcquisitionOptions { mode, ..job.spec.run.acquisition })
+                .with_terms_of(&job.spec, defaults),
         )
     }
 
@@ -175,6 +204,16 @@ impl PlacementRequest {
     /// How its processors may be got.
     pub fn acquisition(&self) -> AcquisitionOptions {
         self.acquisition
+    }
+
+    /// How its distance to a site is measured.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// What all of it asks for as computing power, in GFLOPS.
+    pub fn gflops(&self) -> u64 {
+        self.gflops
     }
 
     /// Whether it may run a second time.
@@ -234,6 +273,7 @@ impl ComponentRequest {
     pub fn of_resources(resources: Resources) -> Self {
         Self {
             resources,
+            gflops: 0,
             constraints: Vec::new(),
             site: None,
             inputs: BTreeSet::new(),
@@ -249,7 +289,13 @@ impl ComponentRequest {
         let total = self.resources.processors.into();
         let part = Part { before: before.into(), own: own.into(), total };
         let chunks = self.chunks.values().map(|chunk| Chunk::of_part(chunk.of, part));
-        Self { resources: self.resources.portion(own), chunks: named(chunks), ..self.clone() }
+        let gflops = self.resources.part_of(self.gflops, own);
+        Self {
+            resources: self.resources.portion(own),
+            gflops,
+            chunks: named(chunks),
+            ..self.clone()
+        }
     }
 
     /// `part_of`: which part of a file it reads.
@@ -270,7 +316,8 @@ impl ComponentRequest {
             change.executable.as_ref().map(|executable| (place.clone(), staged(executable)))
         });
         Self {
-            resources: component.resources.clone(),
+            resources: component.resources.countable(),
+            gflops: component.resources.other(GFLOPS),
             constraints: component.constraints.clone(),
             site: component.site.clone(),
             inputs: bound(Feed::Whole).collect(),

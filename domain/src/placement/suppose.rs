@@ -7,10 +7,11 @@ use super::grid::{GridSite, GridSnapshot, SiteShape};
 use super::quota::{Quota, QuotaBasis};
 use super::reason::{Outcome, Reason};
 use super::remaining::Remaining;
+use super::request::ComponentRequest;
 use super::search::Search;
 use crate::labels::{Constraint, Labels, Rule};
 use crate::resources::Resources;
-use crate::units::{Bytes, PerMillion};
+use crate::units::{Bytes, Mflops, PerMillion};
 
 /// A grid in which a component has its place, and what is left of it.
 pub(super) struct Supposed {
@@ -39,6 +40,7 @@ impl Search<'_> {
         promised.others.retain(|name, _| need.others.contains_key(name));
         let mut sites = self.grid.sites().to_vec();
         let lacked = lift(&mut sites[index], &reasons, &promised)?;
+        quicken(&mut sites[index], self.component(component));
         let grid = self.grid.with_sites(sites);
         let mut remaining = remaining.clone();
         remaining.refit(index, before, &grid.usable()[index]);
@@ -89,6 +91,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
             Reason::Avoided
             | Reason::NoSplit { .. }
             | Reason::NotInHistory
+            | Reason::NoGflops { .. }
             | Reason::NoBandwidth { .. }
             | Reason::ReplicaUnreachable { .. }
             | Reason::NoReplica { .. }
@@ -104,6 +107,15 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
         site.quota = least_quota(site.quota, shape, idle, &site.ours, promised);
     }
     Some(lacked)
+}
+
+/// Its processors do at least what the component asks of its own.
+fn quicken(site: &mut GridSite, component: &ComponentRequest) {
+    if component.gflops > 0 {
+        let processors = u64::from(component.resources.processors.max(1));
+        let least = Mflops(component.gflops.saturating_mul(1_000).div_ceil(processors));
+        site.power_per_processor = site.power_per_processor.max(Some(least));
+    }
 }
 
 fn only(resource: &str, count: u64) -> Resources {

@@ -6,6 +6,7 @@ use std::fmt;
 use super::sweep::Task;
 use super::{RunnerError, runner_of};
 use crate::acquire::AcquisitionOptions;
+use crate::bid::Weights;
 use crate::ids::{RunnerName, TargetName};
 use crate::job::spec::JobSpec;
 use crate::units::DurationMs;
@@ -25,6 +26,8 @@ pub struct RunOptions {
     pub restart_scope: RestartScope,
     /// How its processors are got.
     pub acquisition: AcquisitionOptions,
+    /// How much each dimension counts where sites bid for it; `None`: as on the whole grid.
+    pub weights: Option<Weights>,
 }
 
 /// What is restarted when a component of a running job fails.

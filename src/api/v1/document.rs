@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::acquisition::AcquisitionDocument;
+use super::factor::Factor;
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
 use super::runner::{RestartScopeName, SweepDocument, Target, WarningDocument};
@@ -81,6 +82,12 @@ pub struct JobDocument {
     /// How its processors are got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquisition: Option<AcquisitionDocument>,
+    /// How much each dimension counts where the policy takes bids (`mrs`): `compute`, `memory`,
+    /// `disk`, `potential`, `data`, each from 0 to 1000, 1 if left out. Without this table as the
+    /// server is configured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, f64>)]
+    pub weights: BTreeMap<Arc<str>, Factor>,
     /// What runs it: `default` (components only start together), `parallel` (each also finds
     /// the others in a file), `sweep` (many independent runs). Left out: sweep with a `[sweep]`
     /// table, else default.
@@ -274,6 +281,13 @@ pub struct ComponentDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub gpus: Option<u64>,
+    /// What its processors must do together, in GFLOPS: it goes only where they reach it.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub gflops: Option<u64>,
     /// Any other counts that it needs, by name.
     #[serde(
         default,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cospan_domain::bid::{Bid, Dimension, SiteBid};
 use cospan_domain::placed::DominantRefusal;
 use cospan_domain::queue::Classified;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use super::document::PriorityName;
 use super::quantity::Instant;
 
 /// Why a job is where it is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExplainReport {
     /// The job; 0 if it was only tried.
     pub job: u64,
@@ -45,12 +46,65 @@ pub struct ExplainReport {
     /// What was found for each component at each site, in the order of preference. Of a job
     /// that is placed: where it is, and what the other sites would be to it now.
     pub verdicts: Vec<VerdictReport>,
+    /// Where each site stands on the job's virtual map; under a policy that takes bids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bids: Vec<BidReport>,
     /// Processors that are withheld for another job and count as taken here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<WithheldReport>,
     /// How far its input has come, while it waits for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferReport>,
+}
+
+/// What a site bids for a job.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct BidReport {
+    /// The site.
+    pub site: String,
+    /// Its place; missing if it does not bid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<MapPlace>,
+    /// Why it does not bid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<String>,
+}
+
+/// A place on a job's virtual map, with the job at the origin.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct MapPlace {
+    /// What the site lacks, over all resources.
+    pub x: f64,
+    /// What the job's input costs there: the time until it is there over the run time.
+    pub y: f64,
+    /// Distance from the origin; the nearest site is preferred.
+    pub distance: f64,
+    /// By dimension, before weights; 0: met.
+    pub indices: std::collections::BTreeMap<String, f64>,
+    /// What would bring it nearer most; missing at the origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "more free memory")]
+    pub nearer: Option<String>,
+}
+
+impl From<&SiteBid> for BidReport {
+    fn from(bid: &SiteBid) -> Self {
+        let place = |bid: &Bid| MapPlace {
+            x: bid.x,
+            y: bid.y,
+            distance: bid.distance,
+            indices: Dimension::ALL
+                .iter()
+                .map(|dimension| (dimension.as_str().to_owned(), bid.index(*dimension)))
+                .collect(),
+            nearer: bid.farthest.map(|dimension| dimension.remedy().to_owned()),
+        };
+        Self {
+            site: bid.site.to_string(),
+            at: bid.answer.as_ref().ok().map(place),
+            declined: bid.answer.as_ref().err().map(ToString::to_string),
+        }
+    }
 }
 
 /// The class of a job's placement queue, and where it comes from.

@@ -309,7 +309,7 @@ pub struct SubmittedRow {
 }
 
 /// The answer to a submission that was only tried: it would be accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct CheckedReport {
     /// Where each job would go, or why it would wait, in the order of submission.
     pub jobs: Vec<ExplainReport>,

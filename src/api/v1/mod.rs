@@ -7,6 +7,7 @@ pub mod control;
 pub mod document;
 pub mod event;
 pub mod explain;
+mod factor;
 pub mod file;
 pub mod from_domain;
 pub mod happened;

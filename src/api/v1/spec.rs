@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
 use cospan_domain::job::spec::{
     Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
     Output, Override, Program, Request,
 };
-use cospan_domain::resources::Resources;
+use cospan_domain::resources::{GFLOPS, Resources};
 use cospan_domain::runner::{RunOptions, Warning};
 use cospan_domain::units::{Bytes, DurationMs};
 use thiserror::Error;
@@ -19,6 +20,7 @@ use super::document::{
     ComponentDocument, ExecutableDocument, FeedDocument, FileDocument, InputDocument, JobDocument,
     OutputDocument, OverrideDocument, RequestName,
 };
+use super::factor::Factor;
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
 use super::runner::{RestartScopeName, Target, WarningDocument};
@@ -83,6 +85,11 @@ impl JobDocument {
         if let Some(key) = self.acquisition.as_ref().and_then(AcquisitionDocument::zero) {
             return wrong(key, "must be above 0");
         }
+        let named = self.weights.iter().map(|(name, factor)| (&**name, factor.0));
+        let weights = match Weights::of(named) {
+            Err(error) => return wrong("weights", error.to_string()),
+            Ok(weights) => Some(weights).filter(|_| !self.weights.is_empty()),
+        };
         let components = self.component.into_iter().enumerate();
         Ok(JobSpec {
             name: self.name,
@@ -103,6 +110,7 @@ impl JobDocument {
                 notify: self.notify.into_iter().map(|Target(name)| name).collect(),
                 restart_scope: self.restart_scope.into(),
                 acquisition: self.acquisition.unwrap_or_default().into(),
+                weights,
             },
         })
     }
@@ -148,6 +156,7 @@ fn resources(key: &str, document: &ComponentDocument) -> Result<Resources, SpecP
         ("memory", MEMORY, in_mb(&document.memory)),
         ("disk", DISK, in_mb(&document.disk)),
         ("gpus", GPUS, document.gpus),
+        (GFLOPS, GFLOPS, document.gflops),
     ];
     for (field, name, count) in named {
         let Some(count) = count else { continue };
@@ -248,6 +257,7 @@ impl From<&JobSpec> for JobDocument {
             restart_scope: RestartScopeName::from(spec.run.restart_scope),
             acquisition: Some(AcquisitionDocument::from(spec.run.acquisition))
                 .filter(|shown| *shown != AcquisitionDocument::default()),
+            weights: spec.run.weights.iter().flat_map(Weights::named).map(factor).collect(),
             // A run of a sweep is shown as the one job that it is.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
             sweep: None,
@@ -256,6 +266,10 @@ impl From<&JobSpec> for JobDocument {
             component: spec.components.iter().map(ComponentDocument::from).collect(),
         }
     }
+}
+
+fn factor((name, weight): (&'static str, Weight)) -> (Arc<str>, Factor) {
+    (name.into(), Factor(weight))
 }
 
 impl From<&ComponentSpec> for ComponentDocument {
@@ -268,7 +282,7 @@ impl From<&ComponentSpec> for ComponentDocument {
             Some(Size(Bytes(bytes)))
         };
         let (memory, disk) = (in_bytes(MEMORY), in_bytes(DISK));
-        let gpus = others.remove(GPUS);
+        let (gpus, gflops) = (others.remove(GPUS), others.remove(GFLOPS));
         let at = spec.at.iter();
         Self {
             name: spec.name.clone(),
@@ -277,6 +291,7 @@ impl From<&ComponentSpec> for ComponentDocument {
             memory,
             disk,
             gpus,
+            gflops,
             resources: others,
             constraints: spec.constraints.iter().cloned().map(Demand).collect(),
             executable: (&spec.program.executable).into(),

@@ -2,6 +2,7 @@
 
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
+use super::map;
 use crate::api::v1::explain::{CostReport, ExplainReport, TransferReport, VerdictReport};
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::Context;
@@ -59,6 +60,10 @@ pub(super) fn text(report: &ExplainReport) -> String {
         let rows: Vec<Vec<String>> = report.verdicts.iter().map(row).collect();
         text.push('\n');
         text.push_str(&columns(&["COMPONENT", "SITE", "", "CODE", "WHY"], &rows));
+    }
+    if !report.bids.is_empty() {
+        text.push('\n');
+        text.push_str(&map::table(&report.bids));
     }
     if !report.transfers.is_empty() {
         let rows: Vec<Vec<String>> = report.transfers.iter().map(transfer).collect();

@@ -11,6 +11,7 @@ mod group;
 pub(super) mod key;
 pub(super) mod list;
 pub(super) mod logs;
+pub(super) mod map;
 pub(super) mod output;
 pub(super) mod quickstart;
 pub(super) mod report;

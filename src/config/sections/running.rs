@@ -1,10 +1,11 @@
 //! KOALA's parameters, by the names its papers give them, and ours beside them.
 
+use cospan_domain::bid::Weights;
 use cospan_domain::ids::{KeyName, RunnerName};
 use cospan_domain::placement::History;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
 use cospan_domain::placement::policy::{DEFAULT_FLEXIBLE_POLICY, DEFAULT_POLICY};
-use cospan_domain::units::{Bytes, DurationMs, PerMillion};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
 
 use crate::config::history::HistorySeed;
 use crate::config::section::section;
@@ -30,10 +31,10 @@ section! {
     /// How sites are chosen for the components of a job.
     Placement("placement") {
         /// Policy for jobs that name none and are not flexible: `worst-fit`, `close-to-files`,
-        /// `cluster-minimization` or `connected-cluster-minimization`.
+        /// `cluster-minimization`, `connected-cluster-minimization` or `mrs`.
         "policy" => policy: String = DEFAULT_POLICY.into(), since "0.1.0";
-        /// Policy for flexible jobs that name none: `flexible-cluster-minimization` or
-        /// `connected-flexible-cluster-minimization`.
+        /// Policy for flexible jobs that name none: `flexible-cluster-minimization`,
+        /// `connected-flexible-cluster-minimization` or `mrs`.
         "flexible_policy" => flexible_policy: String = DEFAULT_FLEXIBLE_POLICY.into(),
             since "0.1.0";
         /// Pairs that `close-to-files` considers from the start, each `"SITE<FILE_SITE"`. It
@@ -67,6 +68,13 @@ section! {
         /// What components of a job are taken to send each other at a time, for the
         /// `connected-...` policies: the smaller, the more latency counts beside bandwidth.
         "message_size" => message_size: Bytes = DEFAULT_MESSAGE, since "0.1.0";
+        /// How much each dimension counts for `mrs` where a job says nothing of it: `compute`,
+        /// `memory`, `disk`, `potential` and `data`, each from 0 to 1000, 1 if left out, and at least one
+        /// above 0.
+        "weights" => weights: Weights = Weights::default(), since "0.1.0";
+        /// What a site reads files with that lie there already, for `mrs`. Left out: in no time.
+        "local_bandwidth" => local_bandwidth: Option<BitsPerSecond> = None,
+            in BitsPerSecond(1) => BitsPerSecond(u64::MAX), since "0.1.0";
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cospan_domain::ids::{HostName, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, PerMillion};
 
 use crate::config::section::section;
 use crate::config::value::{SecretUrl, choice};
@@ -111,6 +111,10 @@ section! {
         /// Graphics processors that Cospan may use there. Of `slurm`, left out: what its partition
         /// has.
         "gpus" => gpus: u64 = 0, since "0.1.0";
+        /// What each of its processors does in GFLOPS, for jobs that ask for computing power, to the
+        /// thousandth. Left out: nobody knows, and no such job goes there.
+        "gflops_per_processor" => gflops_per_processor: Option<Mflops> = None,
+            in Mflops(1) => Mflops(1_000_000_000), since "0.1.0";
         /// Any other counted resource, like `{ licenses = 3 }`.
         "resources" => resources: BTreeMap<Arc<str>, u64> = BTreeMap::new(), since "0.1.0";
         /// What it is like, for the demands of components: `{ arch = "x86_64", software =

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cospan_domain::ids::{LogicalName, SiteName};
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 pub use cospan_simulator::world::cluster::LocalJob;
 use thiserror::Error;
 
@@ -71,6 +71,8 @@ pub struct BuiltSite {
     pub files: BTreeMap<LogicalName, Bytes>,
     /// Whether components may wait in its queue.
     pub queues: bool,
+    /// What each of its processors does, if anybody said.
+    pub power_per_processor: Option<Mflops>,
 }
 
 /// A failure of a node.
@@ -211,5 +213,6 @@ fn built(site: &GridSite, local_jobs: Vec<LocalJob>, node_failures: Vec<NodeDown
         node_failures,
         files: site.files.clone(),
         queues: site.queues,
+        power_per_processor: site.power_per_processor,
     }
 }

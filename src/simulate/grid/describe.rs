@@ -1,6 +1,6 @@
 //! Grids in a line for reports.
 
-use cospan_domain::units::BitsPerSecond;
+use cospan_domain::units::{BitsPerSecond, Mflops};
 
 use super::{Failures, Grid, GridSite, Level, LocalLoad, LocalModel, LocalSource};
 use cospan_simulator::world::batch::Discipline;
@@ -32,6 +32,8 @@ impl GridSite {
             discipline_name(self.discipline),
         )];
         parts.extend(self.queues.then(|| "components may wait in its queue".to_owned()));
+        let each = |power: Mflops| format!("{} GFLOPS each processor", power.0 as f64 / 1e3);
+        parts.extend(self.power_per_processor.map(each));
         parts.extend(self.local_load.as_ref().map(LocalLoad::describe));
         parts.extend(self.failures.as_ref().map(Failures::describe));
         if !self.files.is_empty() {

@@ -22,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cospan_domain::ids::{LogicalName, SiteName};
-use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
+use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 use thiserror::Error;
 
 use crate::simulate::workload::Estimates;
@@ -71,6 +71,8 @@ pub struct GridSite {
     pub files: BTreeMap<LogicalName, Bytes>,
     /// Whether components may wait in its queue, where nothing that serves them is idle.
     pub queues: bool,
+    /// What each of its processors does, for jobs that ask for computing power.
+    pub power_per_processor: Option<Mflops>,
 }
 
 /// What local users submit to a site.

@@ -26,7 +26,8 @@ mod terminal;
 mod tests;
 
 pub use compare::{Comparison, Difference, Metric, MetricRow, Verdict};
-pub use figures::Figure;
+pub(crate) use figures::round_up as map_scale;
+pub use figures::{Figure, MapPoint, virtual_map};
 pub use jobs_csv::{COLUMNS, Column, jobs_csv};
 pub use output::{OutputFile, Report, ReportError, render, write_report};
 pub use record::{

@@ -440,6 +440,7 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         default_policies: Default::default(),
         history_seed: Default::default(),
         quotas: Default::default(),
+        powers: Default::default(),
         queue: Default::default(),
         classes: Vec::new(),
         information_expiry: DurationMs::from_secs(15),

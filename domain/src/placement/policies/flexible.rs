@@ -79,8 +79,25 @@ pub(super) fn place_flexible(
 ) -> Result<Plan, Refusal> {
     let search = Search::new(request, context.grid);
     if !request.splits().is_empty() {
-        return first_that_fits(&search, context);
+        let order = by_usable(context.remaining);
+        return first_that_fits(&search, context, &order);
     }
+    let (total, bounds) = bounds_of(request, context)?;
+    if let Some(site) = takes_all(&search, context, &total).filter(|_| bounds.min <= bounds.total) {
+        let placed = place_shares(&search, context, &total, &[(site, total.processors)]);
+        return Ok(search.plan_of(placed, rule));
+    }
+    place_split(&search, context, rule, &total, bounds, choose)
+}
+
+/// What a flexible request asks for as a whole, and what its split must keep.
+///
+/// # Errors
+/// It is of another type.
+pub(super) fn bounds_of(
+    request: &PlacementRequest,
+    context: &PlacementContext<'_>,
+) -> Result<(Resources, Bounds), Refusal> {
     let Request::Flexible(flexible) = request.request() else { return Err(unsuited(request)) };
     let total = request.total().cloned().unwrap_or_default();
     let bounds = Bounds {
@@ -88,20 +105,31 @@ pub(super) fn place_flexible(
         min: flexible.least(),
         most: flexible.most_components().unwrap_or(context.grid.sites().len()),
     };
-    if let Some(site) = takes_all(&search, context, &total).filter(|_| bounds.min <= bounds.total) {
-        let placed = place_shares(&search, context, &total, &[(site, total.processors)]);
-        return Ok(search.plan_of(placed, rule));
-    }
-    let candidates = candidates(&search, context, &total);
+    Ok((total, bounds))
+}
+
+/// Splits a total over the sites that `choose` answers with, as for [`place_flexible`].
+///
+/// # Errors
+/// No split fits now; the context is as it was.
+pub(super) fn place_split(
+    search: &Search<'_>,
+    context: &mut PlacementContext<'_>,
+    rule: Rule,
+    total: &Resources,
+    bounds: Bounds,
+    choose: impl FnOnce(&[Candidate], Bounds) -> Vec<(usize, u32)>,
+) -> Result<Plan, Refusal> {
+    let candidates = candidates(search, context, total);
     let chosen = choose(&candidates, bounds);
     let refusal = chosen.is_empty().then(|| no_split(bounds, &candidates));
     if context.observer.is_listening() {
-        explain(&search, context, &chosen, refusal.as_ref());
+        explain(search, context, &chosen, refusal.as_ref());
     }
     if let Some(reason) = refusal {
-        return Err(nearest(&search, context, &candidates, reason));
+        return Err(nearest(search, context, &candidates, reason));
     }
-    Ok(search.plan_of(place_shares(&search, context, &total, &chosen), rule))
+    Ok(search.plan_of(place_shares(search, context, total, &chosen), rule))
 }
 
 fn place_shares(
@@ -210,11 +238,15 @@ fn candidates(
     candidates
 }
 
-/// Each allowed split in order of preference, as a non-fixed request under Cluster
-/// Minimization (vector FCM-17).
-fn first_that_fits(
+/// Each allowed split in order of preference, as a non-fixed request on the first sites in this
+/// order that take it (vector FCM-17).
+///
+/// # Errors
+/// No split fits now; the context is as it was.
+pub(super) fn first_that_fits(
     search: &Search<'_>,
     context: &mut PlacementContext<'_>,
+    order: &[usize],
 ) -> Result<Plan, Refusal> {
     let splits = search.request.splits();
     let fits = |split: &&PlacementRequest| {
@@ -224,12 +256,10 @@ fn first_that_fits(
             history: &mut History::All,
             observer: &mut Silent,
         };
-        let order = by_usable(trial.remaining);
-        in_order(&search.of_split(split), &mut trial, &order, Rule::FirstSplit).is_ok()
+        in_order(&search.of_split(split), &mut trial, order, Rule::FirstSplit).is_ok()
     };
     let preferred = splits.iter().find(fits).unwrap_or(&splits[0]);
-    let order = by_usable(context.remaining);
-    let mut plan = in_order(&search.of_split(preferred), context, &order, Rule::FirstSplit)?;
+    let mut plan = in_order(&search.of_split(preferred), context, order, Rule::FirstSplit)?;
     for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
         placement.share = Some(part.resources.processors);
     }

@@ -19,4 +19,5 @@ policies! {
     cluster_minimization: ClusterMinimization;
     flexible: FlexibleClusterMinimization;
     connected: ConnectedClusterMinimization, ConnectedFlexibleClusterMinimization;
+    multiple_resources: MultipleResources;
 }

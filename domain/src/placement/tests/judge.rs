@@ -357,7 +357,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The sites with a content; with that which a chunk is cut from.
-    fn holders(&self, content: Content) -> BTreeSet<usize> {
+    pub(super) fn holders(&self, content: Content) -> BTreeSet<usize> {
         let file = self.parts.iter().find_map(|part| part.chunks.get(&content));
         let mut holders = BTreeSet::new();
         let digest = file.map_or(content.digest, |chunk| chunk.of.digest);
@@ -381,7 +381,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The same of a content, which is there at once where there is a replica.
-    fn way(&self, content: Content, size: Bytes, to: usize) -> Option<(u64, usize)> {
+    pub(super) fn way(&self, content: Content, size: Bytes, to: usize) -> Option<(u64, usize)> {
         let holders = self.holders(content);
         if holders.contains(&to) { Some((0, to)) } else { self.arrival(size, holders, to) }
     }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::judge::{Asked, Judge};
+use super::map_model::{cover, in_order, takers};
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Flexible;
 use crate::placed::{Placement, Rule};
@@ -45,6 +46,7 @@ fn rigid(judge: &mut Judge<'_>) -> Result<Vec<Choice>, ComponentIndex> {
             }
             Ok(chosen)
         }
+        ("mrs", _) => place_each(judge, &mut first_of(&takers(judge), Rule::Nearest)),
         ("worst-fit", _) | (_, 1) => place_each(judge, &mut worst_fit),
         ("cluster-minimization", _) => place_each(judge, &mut first_of(&order, Rule::FirstInOrder)),
         ("connected-cluster-minimization", _) => {
@@ -197,9 +199,11 @@ fn sets(order: &[usize], most: usize) -> Vec<Vec<usize>> {
     places.into_iter().map(|set| set.into_iter().map(|place| order[place]).collect()).collect()
 }
 
-/// The first allowed split that Cluster Minimization places; the preferred one is refused.
+/// The first allowed split that Cluster Minimization places, or the same on the sites in the
+/// order of their bids; the preferred one is refused.
 fn first_split(judge: &mut Judge<'_>, splits: &[Vec<u32>]) -> Result<Plan, ComponentIndex> {
-    let (order, mut refused) = (by_left(judge), None);
+    let (bids, mut refused) = (judge.asked.policy == "mrs", None);
+    let order = if bids { takers(judge) } else { by_left(judge) };
     for sizes in splits {
         let mut before = judge.clone();
         before.parts = judge.asked.split(sizes);
@@ -237,10 +241,11 @@ fn split(
     let count = asked.fewest(bounds, &most).ok_or(ComponentIndex(0))?;
     let total = asked.parts[0].resources.processors;
     let (rule, group) = match asked.policy {
+        "mrs" => (Rule::Nearest, nearest(judge, &offers, bounds, total.into())),
         "flexible-cluster-minimization" => (Rule::LargestFilled, offers[..count].to_vec()),
         _ => (Rule::BestConnected, best_connected(judge, &offers, count, total.into(), told)),
     };
-    let min = bounds.min_component_size;
+    let (min, count) = (bounds.min_component_size, group.len());
     let (mut rest, mut given) = (total - min * count as u32, 0);
     let mut placements = Vec::new();
     let before = judge.clone();
@@ -254,6 +259,19 @@ fn split(
         (rest, given) = (rest - more, given + own);
     }
     Ok(before.plan_by(rule, placements))
+}
+
+fn nearest(
+    judge: &Judge<'_>,
+    offers: &[(usize, i64)],
+    bounds: &Flexible,
+    total: i64,
+) -> Vec<(usize, i64)> {
+    let order = in_order(judge, offers.iter().map(|(at, _)| *at).collect());
+    let offered = |at: &usize| offers.iter().find(|(other, _)| other == at).copied();
+    let offers: Vec<(usize, i64)> = order.iter().filter_map(offered).collect();
+    let most = bounds.max_components.map_or(usize::MAX, |most| most as usize);
+    cover(&offers, total, bounds.min_component_size.into(), most).unwrap()
 }
 
 /// The sites of the plan that was made, if no set of so many that takes the total is connected

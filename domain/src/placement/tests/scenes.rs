@@ -105,6 +105,7 @@ prop_compose! {
         let links: Vec<_> = rates.iter().enumerate()
             .map(|(pair, rate)| (NAMES[pair / 4], NAMES[pair % 4], *rate))
             .filter(|(from, to, _)| from != to)
+            .filter(|(from, to, _)| NAMES[..count].contains(from) && NAMES[..count].contains(to))
             .collect();
         let replicas: Vec<_> = replicas.iter().map(named).collect();
         let mut at_sites: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
@@ -139,6 +140,7 @@ prop_compose! {
         let content = |number: u8| (number > 0).then(|| a_file(number));
         ComponentRequest {
             resources: vector(processors, gpus),
+            gflops: 0,
             constraints: match rule {
                 0 => constraint(Rule::Is("arm".into())),
                 1 => constraint(Rule::IsNot("arm".into())),

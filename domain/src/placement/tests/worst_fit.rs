@@ -328,7 +328,7 @@ fn a_policy_that_does_not_exist_is_named_with_those_that_do() {
         error.to_string(),
         "no policy is called \"best-fit\"; there are: worst-fit, close-to-files, \
          cluster-minimization, flexible-cluster-minimization, connected-cluster-minimization, \
-         connected-flexible-cluster-minimization"
+         connected-flexible-cluster-minimization, mrs"
     );
     assert!(policy_for(&worst_fit(), &Request::Fixed).is_ok());
     let flexible = Request::Flexible(Flexible::default());
@@ -336,7 +336,7 @@ fn a_policy_that_does_not_exist_is_named_with_those_that_do() {
     assert_eq!(
         error.to_string(),
         "policy \"worst-fit\" cannot place flexible requests; these can: \
-         flexible-cluster-minimization, connected-flexible-cluster-minimization"
+         flexible-cluster-minimization, connected-flexible-cluster-minimization, mrs"
     );
     let request = PlacementRequest::new(name, Request::NonFixed, true, vec![component(1)]);
     let refusal = placed(&request, &three_sites()).unwrap_err();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cospan_domain::ids::{LogicalName, SiteName};
-use cospan_domain::units::{Bytes, DurationMs};
+use cospan_domain::units::{Bytes, DurationMs, Mflops};
 use toml::de::DeValue;
 
 use super::super::describe::discipline_name;
@@ -14,6 +14,7 @@ use super::super::{
     PROCESSORS_PER_NODE_MAX, quantity,
 };
 use super::links::length;
+use crate::config::value::Value;
 use crate::simulate::workload::Estimates;
 use cospan_simulator::world::batch::Discipline;
 
@@ -36,6 +37,7 @@ pub(super) fn site(
         "failures",
         "files",
         "queues",
+        "gflops_per_processor",
     ]);
     let nodes = table.required("nodes", |value| whole(value, 1..=NODES_MAX));
     let processors_per_node =
@@ -44,6 +46,8 @@ pub(super) fn site(
     let discipline = table.or("scheduler", Discipline::Easy, |value| word(value, &disciplines));
 
     let queues = table.or("queues", false, yes_or_no);
+
+    let power = table.has("gflops_per_processor").then(|| power(table));
 
     let called = name.as_ref().map_or(table.title().to_owned(), |name| format!("site {name}"));
     let inner = |key: &str| table.table(key, format!("[site.{key}] of {called}"));
@@ -60,7 +64,19 @@ pub(super) fn site(
         failures: all_or_none(failures)?,
         files: files.unwrap_or_default(),
         queues: queues?,
+        power_per_processor: all_or_none(power)?,
     })
+}
+
+fn power(table: &Table<'_, '_>) -> Option<Mflops> {
+    let power = table.optional("gflops_per_processor", |value| {
+        let power = Mflops::read(value)?;
+        match power {
+            Mflops(0) => Err("is too small; give a number of GFLOPS above 0".into()),
+            _ => Ok(power),
+        }
+    });
+    power.map(|power| power.value)
 }
 
 /// What was not given is fine; what was given and is wrong is not.

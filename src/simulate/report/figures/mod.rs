@@ -12,12 +12,15 @@ mod lanes;
 mod legend;
 mod queue;
 mod utilization;
+mod virtual_map;
 
 #[cfg(test)]
 mod tests;
 
 pub use drawing::Figure;
 pub(super) use drawing::STYLE;
+pub(crate) use virtual_map::round_up;
+pub use virtual_map::{MapPoint, virtual_map};
 
 use super::compare::labels;
 use super::record::RunRecord;

@@ -85,6 +85,7 @@ wire_enum!(
         NoQueue,
         QuotaTooSmall,
         TooSmall,
+        NoGflops,
         LabelMismatch,
         NoSuchSite,
         NotTheNamedSite,
@@ -103,6 +104,7 @@ wire_enum!(
         BestConnected,
         LargestFilled,
         FirstSplit,
+        Nearest,
     }
 );
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cospan_domain::acquire::{self, AcquisitionMode as DomainMode};
+use cospan_domain::bid::{Weight, WeightError, Weights};
 use cospan_domain::content;
 use cospan_domain::ids::{
     ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName, TargetName,
@@ -15,7 +16,7 @@ use cospan_domain::labels::{self, Rule as DomainRule};
 use cospan_domain::resources;
 use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainSignal};
 
-use super::convert::{Convert, Text, wire_enum, wire_inner, wire_struct};
+use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct};
 
 type Pairs = Vec<(Arc<str>, Arc<str>)>;
 type Texts = Vec<Arc<str>>;
@@ -43,7 +44,24 @@ wire_struct!(RunOptions = runner::RunOptions {
     notify: Vec<Text<TargetName>>,
     restart_scope: RestartScope,
     acquisition: AcquisitionOptions,
+    weights: Option<Vec<(Arc<str>, u32)>>,
 });
+
+/// By name of the dimension, in thousandths.
+impl Convert<Vec<(Arc<str>, u32)>> for Weights {
+    fn to_wire(&self) -> Vec<(Arc<str>, u32)> {
+        self.named().map(|(name, weight)| (name.into(), weight.thousandths())).collect()
+    }
+
+    fn from_wire(wire: Vec<(Arc<str>, u32)>) -> Result<Self, Problem> {
+        let weight = |(name, thousandths)| Ok((name, Weight::from_thousandths(thousandths)?));
+        let named: Result<Vec<(Arc<str>, Weight)>, WeightError> =
+            wire.into_iter().map(weight).collect();
+        let weights = named
+            .and_then(|named| Weights::of(named.iter().map(|(name, weight)| (&**name, *weight))));
+        weights.map_err(|error| error.to_string())
+    }
+}
 wire_struct!(AcquisitionOptions = acquire::AcquisitionOptions {
     ;
     mode: AcquisitionMode,

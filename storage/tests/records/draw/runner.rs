@@ -1,6 +1,7 @@
 //! Draws how a job is run.
 
 use cospan_domain::acquire::{Acquisition, AcquisitionMode, AcquisitionOptions, QueueLimits};
+use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::ids::JobId;
 use cospan_domain::runner::{RestartScope, RunOptions, Signal, Task, Warning};
 use cospan_domain::units::DurationMs;
@@ -30,7 +31,16 @@ impl Draw {
                 mode: self.one(&AcquisitionMode::ALL),
                 limits: self.queue_limits(),
             },
+            weights: self.maybe(Self::weights),
         }
+    }
+
+    fn weights(&mut self) -> Weights {
+        let named = Weights::default();
+        let drawn = named.named().map(|(name, _)| {
+            (name, Weight::from_thousandths(self.n32() % 1_000_001).unwrap_or(Weight::ONE))
+        });
+        Weights::of(drawn).unwrap_or_default()
     }
 
     pub(super) fn acquisition(&mut self) -> Acquisition {

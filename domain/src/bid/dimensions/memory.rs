@@ -1,0 +1,9 @@
+//! Memory.
+
+use super::lacking;
+use crate::bid::{Decline, Need, Offer};
+
+/// Megabytes that are free, of those asked for.
+pub(in crate::bid) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
+    Ok(lacking(offer.free.memory_mb as f64, need.amounts.memory_mb as f64))
+}

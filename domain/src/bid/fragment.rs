@@ -1,0 +1,43 @@
+//! How a job that may be split is cut into parts for sites.
+
+use std::cmp::Reverse;
+
+/// Sites and sizes for a total: `usable` tells what each site takes, in the order in which
+/// they are to be taken. The shortest beginning of that order that takes it all, in parts of at
+/// least `min` and at most `most` of them; each gets `min`, and then the rest in order. Where
+/// that has more than `most` sites, the smallest are passed over. It finds parts exactly when
+/// there are any. Empty if there are none.
+pub fn fragment(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<(usize, u32)> {
+    let min = min.max(1);
+    // So many parts of the least size would be more than the total.
+    let most = most.min((total / min) as usize);
+    let mut taken: Vec<usize> = Vec::new();
+    let mut sum = 0_u64;
+    for (site, &left) in usable.iter().enumerate().filter(|(_, left)| **left >= min) {
+        taken.push(site);
+        sum += u64::from(left);
+        if taken.len() > most {
+            sum -= u64::from(usable[drop_smallest(&mut taken, usable)]);
+        }
+        if sum >= u64::from(total) && !taken.is_empty() {
+            return fill(total, min, &taken, usable);
+        }
+    }
+    Vec::new()
+}
+
+/// Of equally small ones the last goes.
+fn drop_smallest(taken: &mut Vec<usize>, usable: &[u32]) -> usize {
+    let smallest = (0..taken.len()).min_by_key(|&at| (usable[taken[at]], Reverse(at)));
+    taken.remove(smallest.unwrap_or(0))
+}
+
+fn fill(total: u32, min: u32, taken: &[usize], usable: &[u32]) -> Vec<(usize, u32)> {
+    let mut rest = total - min * taken.len() as u32;
+    let grant = |&site: &usize| {
+        let more = rest.min(usable[site] - min);
+        rest -= more;
+        (site, min + more)
+    };
+    taken.iter().map(grant).collect()
+}

@@ -1,0 +1,86 @@
+//! Vectors, errors and properties of bids.
+
+mod cases;
+mod properties;
+mod vectors;
+
+use super::{Amounts, Bid, Decline, Need, Offer, Route, Terms, Weight, Weights, bid, choose};
+use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
+
+const MBIT: u64 = 1_000_000;
+const GB: u64 = 1_000_000_000;
+
+fn mbit(rate: u64) -> BitsPerSecond {
+    BitsPerSecond(rate * MBIT)
+}
+
+/// Data of 30 GB that comes over a link with these figures, in Mbit/s.
+fn from(upload: u64, download: u64) -> Vec<Route> {
+    let (upload, download) = (mbit(upload), mbit(download));
+    vec![Route::From { size: Bytes(30 * GB), upload, download }]
+}
+
+fn here() -> Vec<Route> {
+    vec![Route::Here(Bytes(30 * GB))]
+}
+
+/// 100 GFLOPS, 64 GB of memory, 200 GB of disk, for 10,000 s.
+fn job(source_potential: u64) -> Need {
+    Need {
+        amounts: Amounts {
+            processors: 0,
+            power: Mflops(100_000),
+            memory_mb: 64_000,
+            disk_mb: 200_000,
+        },
+        source_potential: mbit(source_potential),
+        terms: Terms { run_time: DurationMs::from_secs(10_000), ..Terms::default() },
+    }
+}
+
+fn weighted(need: Need, dimension: &str, factor: f64) -> Need {
+    let weights = Weights::of([(dimension, Weight::new(factor).unwrap())]).unwrap();
+    Need { terms: Terms { weights, ..need.terms }, ..need }
+}
+
+/// A site with so many GFLOPS, one each processor, and so many GB of memory and disk.
+fn site(gflops: u64, memory: u64, disk: u64, potential: u64, routes: Vec<Route>) -> Offer {
+    Offer {
+        free: Amounts {
+            processors: gflops,
+            power: Mflops(0),
+            memory_mb: memory * 1_000,
+            disk_mb: disk * 1_000,
+        },
+        power_per_processor: Some(Mflops(1_000)),
+        potential: mbit(potential),
+        routes,
+    }
+}
+
+/// S1, S2 and S3, the data at S1.
+fn sites() -> [Offer; 3] {
+    [
+        site(40, 64, 400, 150, here()),
+        site(100, 48, 200, 120, from(100, 60)),
+        site(120, 128, 180, 50, from(50, 100)),
+    ]
+}
+
+fn bids(need: &Need, sites: &[Offer]) -> Vec<Bid> {
+    sites.iter().map(|site| bid(need, site).unwrap()).collect()
+}
+
+fn is_near(found: f64, expected: f64) -> bool {
+    (found - expected).abs() < 1e-6
+}
+
+/// Names of the sites, nearest first, as a job that needs one site would take them.
+fn by_distance(bids: &[Bid]) -> Vec<&'static str> {
+    let mut left: Vec<(&str, &Bid)> = ["S1", "S2", "S3"].into_iter().zip(bids).collect();
+    let mut order = Vec::new();
+    while let Some(first) = choose(&left).first() {
+        order.push(left.remove(*first).0);
+    }
+    order
+}

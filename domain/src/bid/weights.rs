@@ -1,0 +1,130 @@
+//! How much each dimension counts: the constants K.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::dimension::Dimension;
+
+/// A factor from 0 to 1,000, in thousandths; whole, so that requests with weights compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weight(u32);
+
+/// A factor for each dimension, of which at least one is above 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weights([Weight; Dimension::COUNT]);
+
+/// What is wrong with weights.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum WeightError {
+    /// It is below 0, too large, or no number.
+    #[error("a weight is {0}; it must be from 0 to 1000, with at most three decimals")]
+    OutOfRange(String),
+    /// No dimension has this name.
+    #[error("no dimension is called {name:?}; there are: {known}")]
+    NoSuchDimension {
+        /// The name as given.
+        name: String,
+        /// All names there are.
+        known: String,
+    },
+    /// Every site would be equally near.
+    #[error("all weights are 0, so all sites would be equally near; give one above 0")]
+    AllZero,
+}
+
+impl Weight {
+    /// Counts as published.
+    pub const ONE: Weight = Weight(1_000);
+    /// Does not count.
+    pub const ZERO: Weight = Weight(0);
+
+    const MOST: u32 = 1_000_000;
+
+    /// From thousandths.
+    ///
+    /// # Errors
+    /// It is above 1,000.
+    pub fn from_thousandths(thousandths: u32) -> Result<Self, WeightError> {
+        match thousandths {
+            0..=Self::MOST => Ok(Self(thousandths)),
+            _ => Err(WeightError::OutOfRange(Self(thousandths).to_string())),
+        }
+    }
+
+    /// From a number.
+    ///
+    /// # Errors
+    /// It is below 0, above 1,000, no number, or has more than three decimals.
+    pub fn new(factor: f64) -> Result<Self, WeightError> {
+        let thousandths = (factor * 1_000.0).round();
+        let is_exact = (factor * 1_000.0 - thousandths).abs() < 1e-6;
+        if is_exact && (0.0..=f64::from(Self::MOST)).contains(&thousandths) {
+            return Ok(Self(thousandths as u32));
+        }
+        Err(WeightError::OutOfRange(factor.to_string()))
+    }
+
+    /// In thousandths.
+    pub fn thousandths(self) -> u32 {
+        self.0
+    }
+
+    /// As a number.
+    pub fn factor(self) -> f64 {
+        f64::from(self.0) / 1_000.0
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.factor().fmt(f)
+    }
+}
+
+impl FromStr for Weight {
+    type Err = WeightError;
+
+    fn from_str(text: &str) -> Result<Self, WeightError> {
+        let factor = text.parse().map_err(|_| WeightError::OutOfRange(format!("{text:?}")))?;
+        Self::new(factor)
+    }
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self([Weight::ONE; Dimension::COUNT])
+    }
+}
+
+impl Weights {
+    /// From weights by name of the dimension; one that is not named counts as published.
+    ///
+    /// # Errors
+    /// A name is unknown, or nothing counts.
+    pub fn of<'a>(named: impl IntoIterator<Item = (&'a str, Weight)>) -> Result<Self, WeightError> {
+        let mut weights = Self::default();
+        for (name, weight) in named {
+            let dimension = Dimension::named(name).ok_or_else(|| unknown(name))?;
+            weights.0[dimension as usize] = weight;
+        }
+        let counts = weights.0.iter().any(|weight| *weight > Weight::ZERO);
+        if counts { Ok(weights) } else { Err(WeightError::AllZero) }
+    }
+
+    /// That of a dimension.
+    pub fn get(&self, dimension: Dimension) -> Weight {
+        self.0[dimension as usize]
+    }
+
+    /// All of them, by name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, Weight)> + '_ {
+        Dimension::ALL.iter().map(|dimension| (dimension.as_str(), self.get(*dimension)))
+    }
+}
+
+fn unknown(name: &str) -> WeightError {
+    let known: Vec<&str> = Dimension::ALL.iter().map(|dimension| dimension.as_str()).collect();
+    WeightError::NoSuchDimension { name: name.into(), known: known.join(", ") }
+}

@@ -1,0 +1,190 @@
+//! Multiple resource scheduling: every site says how far it is from what the job needs, over
+//! all that the job needs at once, and the nearest wins (MRS; see [`crate::bid`]).
+
+use std::collections::BTreeSet;
+
+use super::cluster_minimization::in_order;
+use super::flexible::{bounds_of, first_that_fits, place_split};
+use crate::bid::{Amounts, Bid, Decline, Need, Offer, Route, SiteBid, bid, choose, fragment};
+use crate::content::Content;
+use crate::job::spec::Request;
+use crate::placed::Rule;
+use crate::placement::plan::Plan;
+use crate::placement::policy::{PlacementContext, Policy};
+use crate::placement::reason::Refusal;
+use crate::placement::remaining::Remaining;
+use crate::placement::request::PlacementRequest;
+use crate::placement::search::Search;
+use crate::units::{BitsPerSecond, Bytes, Mflops};
+
+/// Of the sites that can take a part of the job the nearest on its virtual map; what that has
+/// no room for goes to the others by what the data costs there, then by distance.
+#[derive(Debug, Clone, Copy)]
+pub struct MultipleResources;
+
+impl MultipleResources {
+    /// Its name.
+    pub const NAME: &'static str = "mrs";
+}
+
+impl Policy for MultipleResources {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn serves(&self, _: &Request) -> bool {
+        true
+    }
+
+    fn takes_bids(&self) -> bool {
+        true
+    }
+
+    fn place(
+        &self,
+        request: &PlacementRequest,
+        context: &mut PlacementContext<'_>,
+    ) -> Result<Plan, Refusal> {
+        let search = Search::new(request, context.grid);
+        let round = Round::held(&search, context.remaining);
+        if context.observer.is_listening() {
+            context.observer.bids(round.told());
+        }
+        let parts = round.takers(context.remaining);
+        match request.request() {
+            Request::Fixed | Request::NonFixed => in_order(&search, context, &parts, Rule::Nearest),
+            Request::Flexible(_) if !request.splits().is_empty() => {
+                first_that_fits(&search, context, &parts)
+            }
+            Request::Flexible(_) => {
+                let (total, bounds) = bounds_of(request, context)?;
+                place_split(&search, context, Rule::Nearest, &total, bounds, |candidates, bounds| {
+                    let usable = |site: &usize| {
+                        candidates.iter().find(|candidate| candidate.site == *site)
+                    };
+                    let sites = candidates.iter().map(|candidate| candidate.site);
+                    let order = round.order(sites);
+                    let taken: Vec<_> = order.iter().filter_map(usable).collect();
+                    let most: Vec<u32> = taken.iter().map(|candidate| candidate.usable).collect();
+                    let parts = fragment(bounds.total, bounds.min, bounds.most, &most);
+                    parts.into_iter().map(|(at, size)| (taken[at].site, size)).collect()
+                })
+            }
+        }
+    }
+}
+
+/// What every site answered to a job.
+struct Round<'a> {
+    search: &'a Search<'a>,
+    answers: Vec<Result<Bid, Decline>>,
+}
+
+impl<'a> Round<'a> {
+    fn held(search: &'a Search<'a>, remaining: &Remaining) -> Self {
+        let need = need(search);
+        let sites = 0..search.grid.sites().len();
+        let answer = |site| bid(&need, &offer(search, remaining, site)?);
+        Self { search, answers: sites.map(answer).collect() }
+    }
+
+    fn told(&self) -> Vec<SiteBid> {
+        let answers = self.search.grid.sites().iter().zip(&self.answers);
+        let told = answers
+            .map(|(site, answer)| SiteBid { site: site.name.clone(), answer: answer.clone() });
+        told.collect()
+    }
+
+    /// The sites with room for any component, in the order in which they are taken.
+    fn takers(&self, remaining: &Remaining) -> Vec<usize> {
+        let parts = || self.search.request.by_size().iter().rev().map(|part| *part as usize);
+        let takes =
+            |site: &usize| parts().any(|part| self.search.fits(part, *site, remaining));
+        self.order((0..self.answers.len()).filter(takes))
+    }
+
+    /// Those of these sites that bid, in the order in which they are taken.
+    fn order(&self, sites: impl Iterator<Item = usize>) -> Vec<usize> {
+        let bids: Vec<(usize, &Bid)> =
+            sites.filter_map(|site| Some((site, self.answers[site].as_ref().ok()?))).collect();
+        choose(&bids).into_iter().map(|at| bids[at].0).collect()
+    }
+}
+
+/// What the job needs as a whole.
+fn need(search: &Search<'_>) -> Need {
+    let request = search.request;
+    let mut amounts = Amounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..Amounts::default() };
+    let mut add = |processors: u32, memory_mb: u64, disk_mb: u64| {
+        amounts.processors = amounts.processors.saturating_add(processors.into());
+        amounts.memory_mb = amounts.memory_mb.saturating_add(memory_mb);
+        amounts.disk_mb = amounts.disk_mb.saturating_add(disk_mb);
+    };
+    let components = request.components().iter();
+    let whole = request.total().map(|total| (total, request.gflops()));
+    let parts = components.map(|part| (&part.resources, part.gflops));
+    for (asked, gflops) in whole.into_iter().chain(parts.filter(|_| whole.is_none())) {
+        let processors = if gflops == 0 { asked.processors } else { 0 };
+        add(processors, asked.other(MEMORY), asked.other(DISK));
+    }
+    Need { amounts, source_potential: source_potential(search), terms: *request.terms() }
+}
+
+const MEMORY: &str = "memory_mb";
+const DISK: &str = "disk_mb";
+
+/// Potential of the site with the most of the job's data, of equal ones of the first by name.
+fn source_potential(search: &Search<'_>) -> BitsPerSecond {
+    let mut held = vec![0_u64; search.grid.sites().len()];
+    for content in search.request.contents() {
+        for &site in search.replicas_of(*content) {
+            held[site] = held[site].saturating_add(content.size.0);
+        }
+    }
+    let most = held.iter().copied().max().filter(|&most| most > 0);
+    let source = most.and_then(|most| held.iter().position(|&held| held == most));
+    source.map_or(BitsPerSecond(0), |source| search.grid.potential(source))
+}
+
+/// What a site has for the job.
+fn offer(search: &Search<'_>, remaining: &Remaining, site: usize) -> Result<Offer, Decline> {
+    Ok(Offer {
+        free: Amounts {
+            processors: remaining.processors()[site].into(),
+            power: Mflops::default(),
+            memory_mb: remaining.other(site, MEMORY),
+            disk_mb: remaining.other(site, DISK),
+        },
+        power_per_processor: search.grid.sites()[site].power_per_processor,
+        potential: search.grid.potential(site),
+        routes: routes(search, site)?,
+    })
+}
+
+/// How all that the job reads gets to a site, each content once, from where it arrives first.
+/// What one site sends to another is what the other receives: a link has one figure.
+fn routes(search: &Search<'_>, site: usize) -> Result<Vec<Route>, Decline> {
+    let Some(shape) = &search.grid.sites()[site].shape else { return Ok(Vec::new()) };
+    let parts = 0..search.request.components().len();
+    let contents: BTreeSet<Content> =
+        parts.flat_map(|part| search.contents_at(part, site, shape)).collect();
+    let route = |content: Content| {
+        let size = size(search.request, content);
+        let (from, _) =
+            search.nearest_replica(content, site).map_err(|_| Decline::NoBandwidth)?;
+        let rate = search.grid.bandwidth(from, site);
+        Ok(match from == site {
+            true => Route::Here(size),
+            false => Route::From { size, upload: rate, download: rate },
+        })
+    };
+    contents.into_iter().map(route).collect()
+}
+
+/// How much of a content the whole job reads: of a file that a flexible one reads in chunks, all.
+fn size(request: &PlacementRequest, content: Content) -> Bytes {
+    match request.total() {
+        Some(_) => request.file_of(content).size,
+        None => content.size,
+    }
+}

@@ -1,0 +1,173 @@
+//! The policy by which sites bid for jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::bid::{Bid, Decline, Terms};
+use crate::ids::ComponentIndex;
+use crate::job::spec::{Flexible, Request};
+use crate::placed::Rule;
+use crate::placement::testing::*;
+use crate::placement::{
+    ComponentRequest, GridSite, GridSnapshot, Link, Network, PlacementRequest, Reason,
+    can_ever_be_placed,
+};
+use crate::resources::Resources;
+use crate::units::{BitsPerSecond, DurationMs, DurationUs, Mflops};
+
+const MRS: &str = "mrs";
+
+fn all_of(processors: u32, memory: u64, disk: u64) -> Resources {
+    let others = [("memory_mb", memory * 1_000), ("disk_mb", disk * 1_000)];
+    let others = others.into_iter().filter(|(_, count)| *count > 0);
+    Resources { processors, others: others.map(|(name, count)| (name.into(), count)).collect() }
+}
+
+/// The sites of the worked examples: as many processors free as GFLOPS, one each.
+fn sites() -> [GridSite; 3] {
+    let large = all_of(1_000, 1_000, 1_000);
+    [("S1", 40, 64, 400), ("S2", 100, 48, 200), ("S3", 120, 128, 180)].map(
+        |(name, processors, memory, disk)| GridSite {
+            power_per_processor: Some(Mflops(1_000)),
+            ..site_of(name, large.clone(), all_of(processors, memory, disk))
+        },
+    )
+}
+
+const LINKS: [(&str, &str, u64); 6] = [
+    ("S1", "S2", 60),
+    ("S1", "S3", 50),
+    ("S2", "S1", 80),
+    ("S2", "S3", 25),
+    ("S3", "S1", 20),
+    ("S3", "S2", 25),
+];
+
+fn with_data_at(site: &str) -> GridSnapshot {
+    grid_with(sites(), &[(file(1, 30), site)], &LINKS)
+}
+
+fn reading(resources: Resources, gflops: u64) -> ComponentRequest {
+    let inputs = BTreeSet::from([file(1, 30)]);
+    ComponentRequest { inputs, gflops, ..ComponentRequest::of_resources(resources) }
+}
+
+fn rigid(components: Vec<ComponentRequest>) -> PlacementRequest {
+    under(MRS, &request(components))
+}
+
+fn answers(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> BTreeMap<String, Result<Bid, Decline>> {
+    let bids = explained(request, grid).1.bids;
+    bids.into_iter().map(|bid| (bid.site.to_string(), bid.answer)).collect()
+}
+
+#[test]
+fn the_nearest_site_that_holds_the_component_wins() {
+    let small = rigid(vec![reading(Resources::processors(30), 0)]);
+    assert_eq!(sites_of(&placed(&small, &with_data_at("S1")).unwrap()), ["S1"]);
+    assert_eq!(sites_of(&placed(&small, &with_data_at("S3")).unwrap()), ["S3"]);
+    let large = rigid(vec![reading(Resources::processors(90), 0)]);
+    let plan = placed(&large, &with_data_at("S1")).unwrap();
+    assert_eq!(sites_of(&plan), ["S2"], "the site with the data has 40");
+    assert_eq!(plan.rule, Rule::Nearest);
+}
+
+#[test]
+fn each_site_answers_with_its_place_on_the_map() {
+    let request = rigid(vec![reading(all_of(100, 64, 200), 0)]);
+    let (outcome, _) = explained(&request, &with_data_at("S3"));
+    assert!(outcome.is_err(), "no site holds all of it");
+    let answers = answers(&request, &with_data_at("S3"));
+    let of = |site: &str| answers[site].clone().unwrap();
+    assert_eq!(of("S1").x, 0.6);
+    assert_eq!((of("S2").x, of("S3").y), (0.25, 0.0));
+    // 240,000 Mbit over 20 Mbit/s, in an hour.
+    assert!((of("S1").y - 12_000.0 / 3_600.0).abs() < 1e-9, "{:?}", of("S1"));
+}
+
+#[test]
+fn what_the_nearest_has_no_room_for_goes_where_the_data_costs_least() {
+    // A job of 100 is nearest to S2, which data reaches in less time than S3; then comes S1,
+    // where it is.
+    let part = |processors| reading(Resources::processors(processors), 0);
+    let sizes = |sizes: &[u32]| rigid(sizes.iter().map(|&size| part(size)).collect());
+    let run_time = DurationMs::from_secs(10_000);
+    let place = |job: PlacementRequest| {
+        let job = job.with_terms(Terms { run_time, ..Terms::default() });
+        placed(&job, &with_data_at("S1"))
+    };
+    let alone = place(sizes(&[60, 40])).unwrap();
+    assert_eq!(sites_of(&alone), ["S2", "S2"]);
+    let more = place(sizes(&[60, 40, 30])).unwrap();
+    assert_eq!(sites_of(&more), ["S2", "S2", "S1"]);
+    let most = place(sizes(&[60, 40, 30, 20])).unwrap();
+    assert_eq!(sites_of(&most), ["S2", "S2", "S1", "S3"]);
+}
+
+#[test]
+fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
+    let job = |total: u32, bounds: Flexible| {
+        let request = Request::Flexible(bounds);
+        let whole = reading(Resources::processors(total), 0);
+        PlacementRequest::new(MRS.parse().unwrap(), request, true, vec![whole])
+    };
+    let shares = |total, bounds| {
+        let plan = placed(&job(total, bounds), &with_data_at("S3")).unwrap();
+        shares_of(&plan).into_iter().map(|(at, size)| (at.to_owned(), size)).collect::<Vec<_>>()
+    };
+    let named = |all: &[(&str, u32)]| -> Vec<(String, u32)> {
+        all.iter().map(|(at, size)| ((*at).to_owned(), *size)).collect()
+    };
+    let free = Flexible::default;
+    assert_eq!(shares(120, free()), named(&[("S3", 120)]));
+    assert_eq!(shares(130, free()), named(&[("S3", 120), ("S2", 10)]));
+    let large = Flexible { min_component_size: 41, ..free() };
+    assert_eq!(shares(130, large), named(&[("S3", 89), ("S2", 41)]), "S1 has no 41");
+    assert_eq!(shares(230, free()), named(&[("S3", 120), ("S2", 100), ("S1", 10)]));
+    let listed = Flexible { splits: vec![vec![130], vec![65, 65]], ..free() };
+    assert_eq!(shares(130, listed), named(&[("S3", 65), ("S2", 65)]));
+}
+
+#[test]
+fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
+    let mut all = sites();
+    all[1].power_per_processor = Some(Mflops(4_000));
+    all[2].power_per_processor = None;
+    let fast = rigid(vec![ComponentRequest { gflops: 40, ..component(10) }]);
+    let plan = placed(&fast, &grid(all.clone())).unwrap();
+    assert_eq!(sites_of(&plan), ["S2"]);
+    let faster = rigid(vec![ComponentRequest { gflops: 41, ..component(10) }]);
+    let refusal = placed(&faster, &grid(all.clone())).unwrap_err();
+    let needs = |largest| Reason::TooSmall { resource: "gflops".into(), needed: 41, largest };
+    assert_eq!((refusal.component, refusal.reason), (ComponentIndex(0), needs(40)));
+    assert!(can_ever_be_placed(&faster, &grid(all.clone())).is_err());
+    let answers = answers(&fast, &grid(all.clone()));
+    assert_eq!(answers["S3"], Err(Decline::NoGflops));
+    let only = placed(&fast, &grid([all[2].clone()])).unwrap_err();
+    assert_eq!(only.reason, Reason::NoGflops { needed: 40 });
+    let words = "needs 40 GFLOPS, and how many a processor does there is not configured \
+                 (gflops_per_processor)";
+    assert_eq!(only.reason.to_string(), words);
+}
+
+#[test]
+fn a_site_that_the_data_cannot_reach_is_no_candidate_and_says_so() {
+    let grid = grid_with(sites(), &[(file(1, 30), "S1")], &LINKS[1..]);
+    let job = rigid(vec![reading(Resources::processors(100), 0)]);
+    assert_eq!(sites_of(&placed(&job, &grid).unwrap()), ["S3"]);
+    assert_eq!(answers(&job, &grid)["S2"], Err(Decline::NoBandwidth));
+}
+
+#[test]
+fn the_potential_follows_a_link_that_is_measured_anew() {
+    let link = |from, to, rate| (site_name(from), site_name(to), BitsPerSecond(rate));
+    let mut network = Network::from_links(LINKS.map(|(from, to, rate)| link(from, to, rate)));
+    let (from, to, bandwidth) = link("S1", "S3", 7);
+    network.set(&Link { from, to, bandwidth, latency: DurationUs(0) });
+    let grid = GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()));
+    let potential = |site| grid.potential(site).0;
+    assert_eq!((potential(0), potential(1), potential(2)), (67, 105, 45));
+}

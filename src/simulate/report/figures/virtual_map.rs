@@ -1,0 +1,82 @@
+//! The virtual map of a job: sites as points, the job at the origin.
+
+use super::axes::{self, Tick};
+use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
+
+const SIDE: f64 = 420.0;
+const WIDTH: f64 = 640.0;
+/// Half of the side of the square that stands for a site.
+const HALF: f64 = 4.0;
+/// Steps of each axis.
+const STEPS: u32 = 4;
+
+/// A site on a virtual map.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MapPoint {
+    /// Its name.
+    pub name: String,
+    /// What it lacks: the computation index.
+    pub x: f64,
+    /// What the job's input costs there: the data index.
+    pub y: f64,
+    /// The job goes there.
+    pub is_chosen: bool,
+    /// More about it, shown when the pointer rests on it.
+    pub tip: String,
+}
+
+/// The map of a job. `note`: what is left out, or nothing.
+pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
+    let mut drawing = Drawing::new(WIDTH, title, note);
+    let plot = Area { left: 62.0, top: 56.0, width: SIDE, height: SIDE };
+    let farthest = |of: fn(&MapPoint) -> f64| points.iter().map(of).fold(0.0, f64::max);
+    let (end_x, end_y) = (round_up(farthest(|p| p.x)), round_up(farthest(|p| p.y)));
+    let up = ticks(end_y, |share| plot.bottom() - share * plot.height);
+    let across = ticks(end_x, |share| plot.left + share * plot.width);
+    axes::frame(&mut drawing, plot, &up);
+    axes::upright_lines(&mut drawing, plot, &across);
+    axes::base(&mut drawing, plot, &across);
+    let below = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
+    drawing.text(below, Anchor::Middle, "note", "x: what the site lacks");
+    drawing.upward_text((14.0, plot.top + plot.height / 2.0), "y: what the data costs");
+    drawing.text((plot.left + 8.0, plot.bottom() - 8.0), Anchor::Start, "note", "the job");
+    for point in points {
+        let at = (
+            plot.left + point.x / end_x * plot.width,
+            plot.bottom() - point.y / end_y * plot.height,
+        );
+        site(&mut drawing, point, at);
+    }
+    let description = format!("{title}. {note} The nearer to the origin, the better the site.");
+    drawing.finish("map", title, &description, plot.bottom() + 44.0)
+}
+
+fn site(drawing: &mut Drawing, point: &MapPoint, at: (f64, f64)) {
+    let mut square = PathText::default();
+    let side = 2.0 * HALF;
+    square.rect(Area { left: at.0 - HALF, top: at.1 - HALF, width: side, height: side });
+    let class = if point.is_chosen { "hold" } else { "run" };
+    drawing.path(class, &square, Some(&point.tip));
+    drawing.text((at.0 + HALF + 4.0, at.1 + 4.0), Anchor::Start, "tick", &point.name);
+}
+
+/// The end of an axis from 0 that shows `greatest`: 1, 2 or 5 times a power of 10.
+pub(crate) fn round_up(greatest: f64) -> f64 {
+    if greatest <= 0.0 {
+        return 1.0;
+    }
+    let power = 10f64.powf(greatest.log10().floor());
+    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= greatest);
+    factor.unwrap_or(10.0) * power
+}
+
+fn ticks(end: f64, position: impl Fn(f64) -> f64) -> Vec<Tick> {
+    let tick = |step: u32| {
+        let share = f64::from(step) / f64::from(STEPS);
+        Tick {
+            position: position(share),
+            label: crate::simulate::report::show::number(share * end),
+        }
+    };
+    (0..=STEPS).map(tick).collect()
+}
