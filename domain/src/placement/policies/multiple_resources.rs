@@ -58,17 +58,25 @@ impl Policy for MultipleResources {
             }
             Request::Flexible(_) => {
                 let (total, bounds) = bounds_of(request, context)?;
-                place_split(&search, context, Rule::Nearest, &total, bounds, |candidates, bounds| {
-                    let usable = |site: &usize| {
-                        candidates.iter().find(|candidate| candidate.site == *site)
-                    };
-                    let sites = candidates.iter().map(|candidate| candidate.site);
-                    let order = round.order(sites);
-                    let taken: Vec<_> = order.iter().filter_map(usable).collect();
-                    let most: Vec<u32> = taken.iter().map(|candidate| candidate.usable).collect();
-                    let parts = fragment(bounds.total, bounds.min, bounds.most, &most);
-                    parts.into_iter().map(|(at, size)| (taken[at].site, size)).collect()
-                })
+                place_split(
+                    &search,
+                    context,
+                    Rule::Nearest,
+                    &total,
+                    bounds,
+                    |candidates, bounds| {
+                        let usable = |site: &usize| {
+                            candidates.iter().find(|candidate| candidate.site == *site)
+                        };
+                        let sites = candidates.iter().map(|candidate| candidate.site);
+                        let order = round.order(sites);
+                        let taken: Vec<_> = order.iter().filter_map(usable).collect();
+                        let most: Vec<u32> =
+                            taken.iter().map(|candidate| candidate.usable).collect();
+                        let parts = fragment(bounds.total, bounds.min, bounds.most, &most);
+                        parts.into_iter().map(|(at, size)| (taken[at].site, size)).collect()
+                    },
+                )
             }
         }
     }
@@ -98,8 +106,7 @@ impl<'a> Round<'a> {
     /// The sites with room for any component, in the order in which they are taken.
     fn takers(&self, remaining: &Remaining) -> Vec<usize> {
         let parts = || self.search.request.by_size().iter().rev().map(|part| *part as usize);
-        let takes =
-            |site: &usize| parts().any(|part| self.search.fits(part, *site, remaining));
+        let takes = |site: &usize| parts().any(|part| self.search.fits(part, *site, remaining));
         self.order((0..self.answers.len()).filter(takes))
     }
 
@@ -114,7 +121,8 @@ impl<'a> Round<'a> {
 /// What the job needs as a whole.
 fn need(search: &Search<'_>) -> Need {
     let request = search.request;
-    let mut amounts = Amounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..Amounts::default() };
+    let mut amounts =
+        Amounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..Amounts::default() };
     let mut add = |processors: u32, memory_mb: u64, disk_mb: u64| {
         amounts.processors = amounts.processors.saturating_add(processors.into());
         amounts.memory_mb = amounts.memory_mb.saturating_add(memory_mb);
@@ -170,8 +178,7 @@ fn routes(search: &Search<'_>, site: usize) -> Result<Vec<Route>, Decline> {
         parts.flat_map(|part| search.contents_at(part, site, shape)).collect();
     let route = |content: Content| {
         let size = size(search.request, content);
-        let (from, _) =
-            search.nearest_replica(content, site).map_err(|_| Decline::NoBandwidth)?;
+        let (from, _) = search.nearest_replica(content, site).map_err(|_| Decline::NoBandwidth)?;
         let rate = search.grid.bandwidth(from, site);
         Ok(match from == site {
             true => Route::Here(size),
