@@ -221,6 +221,9 @@ fn beyond(end: &str, above: bool) -> Option<String> {
     if let Ok(Length(length)) = text.parse() {
         return step(length.0).map(|ms| format!("\"{ms}ms\""));
     }
+    if let Some(rate) = text.strip_suffix("bit/s").and_then(|number| number.parse().ok()) {
+        return step(rate).map(|rate| format!("\"{rate}bit/s\""));
+    }
     let Size(size) = text.parse().unwrap();
     step(size.0).map(|bytes| format!("\"{bytes}B\""))
 }

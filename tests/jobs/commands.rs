@@ -151,7 +151,10 @@ fn a_site_that_failed_is_used_again_at_once_when_it_is_reset() {
     let state = || scene.get("/v1/sites/s1")["state"].as_str().unwrap().to_owned();
     std::fs::rename(&root, &away).unwrap();
     std::fs::write(&root, "in the way").unwrap();
-    submit(&scene, &job("suffers", "s1", "true"));
+    // Of different jobs: one alone closes no site.
+    for name in ["suffers", "suffers-too", "suffers-as-well"] {
+        submit(&scene, &job(name, "s1", "true"));
+    }
     until("it fails", || state() == "unusable");
     std::fs::remove_file(&root).unwrap();
     std::fs::rename(&away, &root).unwrap();
