@@ -114,7 +114,8 @@ pub(super) async fn pass(
         },
         Err(failure) => {
             let (request, payload) = request.into_parts();
-            let response = unread::turn_away(failure.error_response(), payload).await;
+            let response =
+                unread::turn_away(failure.error_response(), payload, unread::LITTLE).await;
             Ok(ServiceResponse::new(request, response.map_into_right_body()))
         }
     };
@@ -142,7 +143,7 @@ async fn left_unread<B: MessageBody + 'static>(
     let unread = answer.request().extensions_mut().remove::<Unread>();
     let Some(Unread(payload)) = unread else { return answer.map_into_left_body() };
     let (request, response) = answer.into_parts();
-    let response = unread::turn_away(response, payload).await;
+    let response = unread::turn_away(response, payload, unread::MUCH).await;
     ServiceResponse::new(request, response.map_into_right_body())
 }
 

@@ -14,9 +14,18 @@ use futures_util::{Stream, StreamExt, stream};
 use super::failure::Failure;
 use crate::api::v1::problem::Code;
 
-/// So much of a body is read, and for so long.
-const FEW_BYTES: usize = 16 << 10;
-const FEW_MS: Duration = Duration::from_millis(250);
+/// How much of a body is read, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    bytes: usize,
+    time: Duration,
+}
+
+/// With who has no key, or not the role.
+pub(super) const LITTLE: Patience = Patience { bytes: 16 << 10, time: Duration::from_millis(250) };
+/// With who may ask: most clients read no answer before they have sent everything.
+pub(super) const MUCH: Patience = Patience { bytes: 64 << 20, time: Duration::from_secs(5) };
+
 /// Before the cut: a connection that is cut while data arrive is reset, and with it goes an answer
 /// that was not read yet.
 const LINGER: Duration = Duration::from_millis(500);
@@ -28,25 +37,26 @@ pub(super) struct Unread(pub(super) Payload);
 pub(super) async fn turn_away<B: MessageBody + 'static>(
     response: HttpResponse<B>,
     mut payload: Payload,
+    patience: Patience,
 ) -> HttpResponse<BoxBody> {
-    match is_short(&mut payload).await {
+    match is_short(&mut payload, patience).await {
         true => response.map_into_boxed_body(),
         false => cut_off(response, payload),
     }
 }
 
-async fn is_short(payload: &mut Payload) -> bool {
+async fn is_short(payload: &mut Payload, patience: Patience) -> bool {
     let mut read = 0;
     let whole = async {
         while let Some(Ok(piece)) = payload.next().await {
             read += piece.len();
-            if read > FEW_BYTES {
+            if read > patience.bytes {
                 return false;
             }
         }
         true
     };
-    actix_web::rt::time::timeout(FEW_MS, whole).await.unwrap_or(false)
+    actix_web::rt::time::timeout(patience.time, whole).await.unwrap_or(false)
 }
 
 fn cut_off<B: MessageBody + 'static>(

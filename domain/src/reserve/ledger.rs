@@ -77,7 +77,7 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
         answer
     }
 
-    /// Changes a reservation into what is asked for now, with its own share counted as free, or
+    /// Changes a reservation into what this request asks, with its own share counted as free, or
     /// leaves it as it is. `None`: there is none with that tag.
     pub fn modify(&mut self, tag: &Tag, request: &ReservationRequest) -> Option<Answer> {
         let lease = self.leases.get_mut(tag)?;

@@ -1,0 +1,98 @@
+//! Numbers as values.
+
+use cospan_domain::bid::{Weight, Weights};
+use cospan_domain::units::{Mflops, PerMillion};
+use toml::de::DeValue;
+
+use super::{Value, entries, kind};
+
+macro_rules! whole_number {
+    ($($type:ty),*) => {$(
+        impl Value for $type {
+            fn form() -> String {
+                "a whole number".into()
+            }
+
+            fn read(value: &DeValue<'_>) -> Result<Self, String> {
+                let DeValue::Integer(number) = value else {
+                    return Err(format!("{} where a whole number is expected", kind(value)));
+                };
+                <$type>::from_str_radix(number.as_str(), number.radix()).map_err(|_| {
+                    format!("{number} is out of range: give 0 to {}", <$type>::MAX)
+                })
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+whole_number!(u16, u32, u64);
+
+/// A ratio, kept to the millionth.
+impl Value for PerMillion {
+    fn form() -> String {
+        "a ratio like 0.75".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        let number = decimal(value)
+            .filter(|number| (0.0..=4_000.0).contains(number))
+            .ok_or_else(|| format!("{} where a ratio from 0 to 1 is expected", kind(value)))?;
+        Ok(PerMillion((number * 1e6).round() as u32))
+    }
+
+    fn show(&self) -> String {
+        let ratio = f64::from(self.0) / 1e6;
+        format!("{ratio:?}")
+    }
+}
+
+fn decimal(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Integer(number) => number.as_str().parse().ok(),
+        DeValue::Float(number) => number.as_str().parse().ok(),
+        _ => None,
+    }
+}
+
+/// In GFLOPS, kept to the thousandth.
+impl Value for Mflops {
+    fn form() -> String {
+        "a number like 38.4".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        let number = decimal(value).filter(|number| (0.0..=1e9).contains(number));
+        let wrong = || format!("{} where a number of GFLOPS is expected", kind(value));
+        Ok(Mflops((number.ok_or_else(wrong)? * 1e3).round() as u64))
+    }
+
+    fn show(&self) -> String {
+        format!("{:?}", self.0 as f64 / 1e3)
+    }
+}
+
+/// Factors by dimension: `{ compute = 0.5 }`.
+impl Value for Weights {
+    fn form() -> String {
+        "a table like { compute = 0.5 }".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        let weights = entries(value, |value| {
+            let number = decimal(value)
+                .ok_or_else(|| format!("{} where a number is expected", kind(value)))?;
+            Weight::new(number).map_err(|error| error.to_string())
+        })?;
+        let named = weights.iter().map(|(name, weight)| (&**name, *weight));
+        Weights::of(named).map_err(|error| error.to_string())
+    }
+
+    fn show(&self) -> String {
+        let shown = self.named().map(|(name, weight)| format!("{name} = {:?}", weight.factor()));
+        format!("{{ {} }}", shown.collect::<Vec<_>>().join(", "))
+    }
+}
