@@ -219,6 +219,17 @@ impl Ground {
         self.await_sites()
     }
 
+    /// Until the node takes work: it may have come back by itself, or Slurm drained it because it
+    /// gave a number out twice.
+    pub(super) fn resume(&self, cluster: Cluster) -> Result<()> {
+        let node = format!("nodename={}0", cluster.name);
+        self.wait("the node takes work", || {
+            let _came_back = self.operate(cluster, &["scontrol", "update", &node, "state=resume"]);
+            let state = self.operate(cluster, &["sinfo", "-h", "-p", "normal", "-o", "%T"])?;
+            Ok(["idle", "mixed", "allocated"].contains(&state.as_str()))
+        })
+    }
+
     /// This program again, as the user.
     pub(super) fn program(&self) -> Command {
         let mut command = Command::new(self.place.join("cospan"));

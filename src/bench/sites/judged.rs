@@ -61,20 +61,15 @@ fn judge(ground: &Ground, deed: Deed, judged: &mut Judged) -> Result<()> {
     let ended = ground.await_ends(&jobs)?;
     judged.payloads += ended.len();
     judged.false_success += ended.iter().filter(|job| job.phase.state == "finished").count();
-    judged.misjudged += ended.iter().filter(|job| !is_judged_so(job, deed)).count();
+    for job in ended.iter().filter(|job| !is_judged_so(job, deed)) {
+        judged.misjudged += 1;
+        let (id, setbacks) = (job.id, &job.setbacks);
+        crate::cli::progress(&format!("{deed:?}: job {id} was judged otherwise: {setbacks:?}"));
+    }
     if matches!(deed, Deed::NodeFailed) {
-        resume(ground)?;
+        ground.resume(ALPHA)?;
     }
     ground.reopen(ALPHA)
-}
-
-/// Until the node takes work. It may have come back by itself.
-fn resume(ground: &Ground) -> Result<()> {
-    ground.wait("the node takes work", || {
-        let resume = ["scontrol", "update", "nodename=alpha0", "state=resume"];
-        let _came_back = ground.operate(ALPHA, &resume);
-        Ok(ground.operate(ALPHA, &["sinfo", "-h", "-p", "normal", "-o", "%T"])? == "idle")
-    })
 }
 
 fn do_it(ground: &Ground, deed: Deed, numbers: &[String]) -> Result<()> {

@@ -59,6 +59,7 @@ fn kill_after_submissions(
     ground.testbed.kill_controller(ALPHA.name)?;
     std::thread::sleep(settle);
     ground.testbed.up(ALPHA)?;
+    ground.resume(ALPHA)?;
     // The numbers of what was forgotten are given out again.
     let foreign = foreign_jobs(ground, round)?;
     count(ground, &jobs, &mut kills.lost, &mut kills.doubled)?;
@@ -111,6 +112,7 @@ fn kill_after_cancel(ground: &Ground, settle: Duration, kills: &mut Kills) -> Re
     ground.testbed.kill_controller(ALPHA.name)?;
     std::thread::sleep(settle);
     ground.testbed.up(ALPHA)?;
+    ground.resume(ALPHA)?;
     ground.slurm(ALPHA, &["scancel", &filler])?;
     std::thread::sleep(COULD_BEGIN);
     let payloads = ground.payloads()?;

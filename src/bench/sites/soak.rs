@@ -83,6 +83,7 @@ fn trouble(ground: &Ground, number: usize) -> Result<()> {
             ground.testbed.kill_controller(cluster.name)?;
             std::thread::sleep(BROKEN_FOR);
             ground.testbed.up(cluster)?;
+            ground.resume(cluster)?;
         }
         1 => {
             ground.testbed.freeze_controller(cluster.name, true)?;
