@@ -5,7 +5,9 @@
 
 pub mod agreement;
 pub mod coallocation;
+pub mod flexco;
 pub mod ledger;
+pub mod ranking;
 pub mod tag;
 pub mod timeline;
 

@@ -142,7 +142,7 @@ impl Amounts {
     }
 
     /// Whether each is at least as much.
-    pub(super) fn reach(&self, needed: &Self) -> bool {
+    pub(in crate::reserve) fn reach(&self, needed: &Self) -> bool {
         self.0.iter().zip(&needed.0).all(|(free, needed)| free >= needed)
     }
 

@@ -1,5 +1,7 @@
 //! Passing over a part of the tree: least and most, and step by step.
 
+use std::ops::ControlFlow::{self, Continue};
+
 use super::amounts::Amounts;
 use super::node::{Branch, Node, branch_of};
 
@@ -51,30 +53,35 @@ impl Branch {
         }
     }
 
-    /// Calls with each step between `from` and `to`.
-    pub(super) fn steps(&self, from: u64, to: u64, each: &mut dyn FnMut(u64, Amounts)) {
-        if from < to {
-            self.steps_below(from, to, &Amounts::default(), each);
-        }
+    /// Calls with each step between `from` and `to`, until it breaks.
+    pub(super) fn steps<B>(
+        &self,
+        from: u64,
+        to: u64,
+        each: &mut impl FnMut(u64, Amounts) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        if from < to { self.steps_below(from, to, &Amounts::default(), each) } else { Continue(()) }
     }
 
-    fn steps_below(&self, from: u64, to: u64, shift: &Amounts, each: &mut dyn FnMut(u64, Amounts)) {
+    fn steps_below<B>(
+        &self,
+        from: u64,
+        to: u64,
+        shift: &Amounts,
+        each: &mut impl FnMut(u64, Amounts) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let shift = shift.plus(&self.shift);
         match &*self.node {
             Node::Leaf(leaf) => {
-                for step in leaf.step_of(from)..leaf.times.len() {
-                    let at = leaf.times[step].max(from);
-                    if at < to {
-                        each(at, leaf.free(step).plus(&shift));
-                    }
-                }
+                let before = leaf.times.partition_point(|time| *time < to);
+                (leaf.step_of(from)..before).try_for_each(|step| {
+                    each(leaf.times[step].max(from), leaf.free(step).plus(&shift))
+                })
             }
             Node::Inner(branches) => {
-                for branch in &branches[branch_of(branches, from)..] {
-                    if branch.first < to {
-                        branch.steps_below(from, to, &shift, each);
-                    }
-                }
+                let first = branch_of(branches, from);
+                let mut within = branches[first..].iter().take_while(|branch| branch.first < to);
+                within.try_for_each(|branch| branch.steps_below(from, to, &shift, each))
             }
         }
     }

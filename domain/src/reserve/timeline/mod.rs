@@ -18,6 +18,7 @@ pub use amounts::{AMOUNT_MAX, Amounts, KINDS_MAX, Kinds, KindsError};
 pub use fit::Opening;
 pub use slots::Slot;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::resources::Resources;
@@ -145,9 +146,13 @@ impl Timeline {
         slots::slots(&self.root, span, most)
     }
 
-    /// Calls with each step that begins before the span's end and ends after its beginning: from
-    /// when on, and what is free then. The first is cut to the span.
-    pub fn steps(&self, span: Span, mut each: impl FnMut(Timestamp, Amounts)) {
-        self.root.steps(span.from.0, span.to.0, &mut |at, free| each(Timestamp(at), free));
+    /// Calls with each step that begins before the span's end and ends after its beginning, until
+    /// it breaks: from when on, and what is free then. The first is cut to the span.
+    pub fn steps<B>(
+        &self,
+        span: Span,
+        mut each: impl FnMut(Timestamp, Amounts) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.root.steps(span.from.0, span.to.0, &mut |at, free| each(Timestamp(at), free))
     }
 }

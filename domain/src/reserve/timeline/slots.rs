@@ -2,6 +2,8 @@
 //! resources).
 
 use super::Span;
+use std::ops::ControlFlow;
+
 use super::amounts::Amounts;
 use super::node::Branch;
 use crate::units::Timestamp;
@@ -24,7 +26,7 @@ struct Open {
 
 pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<Slot> {
     let (mut open, mut slots): (Vec<Open>, Vec<Slot>) = (Vec::new(), Vec::new());
-    root.steps(span.from.0, span.to.0, &mut |at, free| {
+    let mut step = |at, free: Amounts| {
         let free = Amounts(free.0.map(|amount| amount.max(0)));
         let ended = end(&mut open, Timestamp(at), free.0[0], &mut slots);
         let from = ended.as_ref().map_or(Timestamp(at), |last| last.from);
@@ -34,7 +36,9 @@ pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<Slot> {
             Some(last) if last.free.0[0] == free.0[0] => lower(&mut last.free, &now.free),
             Some(_) | None => open.push(now),
         }
-    });
+        ControlFlow::<()>::Continue(())
+    };
+    let _never_broken = root.steps(span.from.0, span.to.0, &mut step);
     end(&mut open, span.to, 0, &mut slots);
     slots.sort_by_key(|slot| (slot.span.from, slot.span.to));
     slots.truncate(most);

@@ -154,7 +154,11 @@ fn is_same(timeline: &Timeline, model: &Model) -> bool {
             expected.push((Timestamp(at), model.at(at)));
         }
     }
-    timeline.steps(span(start, u64::MAX), |at, free| found.push((at, free)));
+    let all = timeline.steps(span(start, u64::MAX), |at, free| {
+        found.push((at, free));
+        ControlFlow::<()>::Continue(())
+    });
+    assert!(all.is_continue());
     expected == found
 }
 
@@ -233,9 +237,10 @@ fn a_tree_of_many_levels_holds_what_the_model_holds() {
             assert!(is_same(&timeline, &model), "with {} bookings left", booked.len());
         }
     }
-    let mut steps = 0;
-    timeline.steps(span(0, u64::MAX), |_, _| steps += 1);
-    assert_eq!(steps, 1, "what is given back leaves no trace");
+    let second = timeline.steps(span(0, u64::MAX), |at, _| {
+        if at > Timestamp(0) { ControlFlow::Break(at) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(second.break_value(), None, "what is given back leaves no trace");
     assert_eq!(timeline.root.depth(), 1);
 }
 

@@ -1,0 +1,22 @@
+//! Flexible co-allocation: jobs over several sites whose parts start at exactly the same time,
+//! and that move as the sites' plans change (FlexCo; M. Netto and R. Buyya, 2007).
+//!
+//! Three operations change a plan that has not begun: *Shift* moves all parts together, *Remap*
+//! changes how many processors each site gives, *Mold* changes how many there are in total and
+//! how long they take. A new plan replaces an old one only if the job completes earlier, or as
+//! early on fewer sites. What a site must offer is little: the least that is free over a span,
+//! and when it gains.
+
+mod free_time;
+mod metrics;
+mod plan;
+mod plans;
+mod reschedule;
+#[cfg(test)]
+mod tests;
+
+pub use free_time::FreeTime;
+pub use metrics::bounded_slowdown;
+pub use plan::{FlexPlan, MetaJob, Shape, SiteOffer, plan};
+pub use plans::{Booking, Moved, Plans};
+pub use reschedule::{Operations, reschedule};

@@ -1,0 +1,147 @@
+//! Initial scheduling (FlexCo, section 4.1, Algorithm 1).
+
+use super::free_time::FreeTime;
+use crate::ids::SiteName;
+use crate::reserve::timeline::Span;
+use crate::resources::Resources;
+use crate::units::{DurationMs, PerMillion, Timestamp};
+
+/// One way to run a job: so much in total, for so long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// R, over all sites; other resources go with the processors in proportion.
+    pub resources: Resources,
+    /// x, within one site.
+    pub run_time: DurationMs,
+}
+
+/// A job that may span sites.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetaJob {
+    /// How it may run, as asked for first; the others, which Mold may choose, say how its run
+    /// time depends on its size. Never empty.
+    pub shapes: Vec<Shape>,
+    /// r: it does not start before.
+    pub ready: Timestamp,
+    /// It does not start later: what its user was promised.
+    pub latest: Timestamp,
+    /// xo: how much longer it runs over several sites, as a share of x.
+    pub overhead: PerMillion,
+}
+
+impl MetaJob {
+    /// How long it takes in a shape on so many sites; xo is rounded up.
+    pub fn time_on(&self, shape: &Shape, sites: usize) -> DurationMs {
+        let overhead = if sites > 1 { self.overhead } else { PerMillion(0) };
+        shape.run_time + shape.run_time.scaled(overhead)
+    }
+}
+
+/// When and where a job runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlexPlan {
+    /// In which of its shapes, by index.
+    pub shape: usize,
+    /// When all its parts start.
+    pub start: Timestamp,
+    /// When it is complete, with the overhead if it spans sites.
+    pub completion: Timestamp,
+    /// How many processors each site gives, in the order in which they were filled.
+    pub parts: Vec<(SiteName, u32)>,
+}
+
+impl FlexPlan {
+    /// The processors that a site gives.
+    pub fn at(&self, site: &SiteName) -> u32 {
+        self.parts.iter().find(|(name, _)| name == site).map_or(0, |(_, count)| *count)
+    }
+
+    /// From start to completion.
+    pub fn span(&self) -> Span {
+        Span::new(self.start, self.completion)
+    }
+
+    /// Earlier complete, or as early on fewer sites: anything else would have equal plans take
+    /// turns for ever.
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        (self.completion, self.parts.len()) < (other.completion, other.parts.len())
+    }
+}
+
+/// A site that may give processors.
+#[derive(Clone, Copy)]
+pub struct SiteOffer<'a> {
+    /// Its name.
+    pub name: &'a SiteName,
+    /// Its free time.
+    pub time: &'a dyn FreeTime,
+}
+
+/// Plans a job in one of its shapes: within one site if it completes there as early as over
+/// several, else from the first start on at which the sites together have enough. Sites are
+/// filled one after the other from number `turn` on (next-fit), which is to be one more for each
+/// new job. `None`: there is no such start up to the latest one.
+pub fn plan(
+    job: &MetaJob,
+    shape: usize,
+    sites: &[SiteOffer<'_>],
+    turn: usize,
+    now: Timestamp,
+) -> Option<FlexPlan> {
+    let asked = job.shapes.get(shape)?;
+    let first = turn % sites.len().max(1);
+    let in_turn = [&sites[first..], &sites[..first]].concat();
+    let (alone, spread) = (job.time_on(asked, 1), job.time_on(asked, 2));
+    let mut over_several: Option<FlexPlan> = None;
+    for start in starts(sites, job, now) {
+        if over_several.as_ref().is_some_and(|best| start + alone > best.completion) {
+            break;
+        }
+        let offer = |site: &SiteOffer<'_>, time| {
+            site.time.offered(Span::new(start, start + time), &asked.resources)
+        };
+        let wanted = asked.resources.processors;
+        if let Some(site) = in_turn.iter().find(|site| offer(site, alone) >= wanted) {
+            let parts = vec![(site.name.clone(), wanted)];
+            return Some(FlexPlan { shape, start, completion: start + alone, parts });
+        }
+        if over_several.is_none() {
+            let offers = in_turn.iter().map(|site| (site.name, offer(site, spread)));
+            over_several = fill(wanted, offers).map(|parts| FlexPlan {
+                shape,
+                start,
+                completion: start + spread,
+                parts,
+            });
+        }
+    }
+    over_several
+}
+
+/// Takes as many as there are from one site after the other; `None`: not enough.
+fn fill<'a>(
+    wanted: u32,
+    offers: impl Iterator<Item = (&'a SiteName, u32)>,
+) -> Option<Vec<(SiteName, u32)>> {
+    let mut rest = wanted;
+    let mut parts = Vec::new();
+    for (name, offered) in offers {
+        let given = offered.min(rest);
+        rest -= given;
+        if given > 0 {
+            parts.push((name.clone(), given));
+        }
+    }
+    (rest == 0).then_some(parts)
+}
+
+/// Every start worth a look: now or when it is ready, and whenever a site gains.
+pub(super) fn starts<'a>(
+    sites: &'a [SiteOffer<'a>],
+    job: &MetaJob,
+    now: Timestamp,
+) -> impl Iterator<Item = Timestamp> + use<'a> {
+    let (first, latest) = (job.ready.max(now), job.latest);
+    let gain = |after: &Timestamp| sites.iter().filter_map(|s| s.time.next_gain(*after)).min();
+    std::iter::successors(Some(first), gain).take_while(move |start| *start <= latest)
+}

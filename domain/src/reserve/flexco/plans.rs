@@ -1,0 +1,258 @@
+//! The plans of several sites, and what follows when a job ends early (FlexCo, section 4.2,
+//! Algorithm 2).
+//!
+//! Sites are first-come-first-served with conservative backfilling: each job is planned at the
+//! earliest place that takes nothing from those before it. When a job ends early, its site
+//! compresses its plan; what that leaves idle the jobs over several sites may use, the one that
+//! is planned first first; and each site whose plan changed thereby goes through the same. Every
+//! move makes some job complete earlier or on fewer sites, so that this comes to an end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::plan::{FlexPlan, MetaJob, SiteOffer, plan};
+use super::reschedule::{Operations, reschedule};
+use crate::ids::{JobId, SiteName};
+use crate::reserve::timeline::{Amounts, FOREVER, KindsError, Opening, Span, Timeline};
+use crate::resources::Resources;
+use crate::units::{DurationMs, Timestamp};
+
+/// A job's place within one site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Booking {
+    /// When.
+    pub span: Span,
+    /// How much.
+    pub amounts: Amounts,
+}
+
+/// A job over sites, and its present plan.
+#[derive(Debug, Clone)]
+struct Meta {
+    job: MetaJob,
+    allowed: Operations,
+    turn: usize,
+    plan: FlexPlan,
+}
+
+/// A site, and the plan of the jobs that it alone schedules.
+#[derive(Debug, Clone)]
+struct Site {
+    timeline: Timeline,
+    local: BTreeMap<JobId, Booking>,
+}
+
+/// A job that starts earlier than it was planned, or elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// Which job.
+    pub job: JobId,
+    /// Its start before.
+    pub from: Timestamp,
+    /// Its start now.
+    pub to: Timestamp,
+}
+
+/// Sites, and all that is planned there.
+#[derive(Debug, Clone, Default)]
+pub struct Plans {
+    sites: BTreeMap<SiteName, Site>,
+    metas: BTreeMap<JobId, Meta>,
+    turns: usize,
+}
+
+impl Plans {
+    /// Adds a site with so much free.
+    pub fn add_site(&mut self, name: SiteName, timeline: Timeline) {
+        self.sites.insert(name, Site { timeline, local: BTreeMap::new() });
+    }
+
+    /// What is free at a site.
+    pub fn timeline(&self, site: &SiteName) -> Option<&Timeline> {
+        self.sites.get(site).map(|site| &site.timeline)
+    }
+
+    /// Where a local job is planned.
+    pub fn local(&self, site: &SiteName, job: JobId) -> Option<Booking> {
+        self.sites.get(site)?.local.get(&job).copied()
+    }
+
+    /// Where a job over sites is planned.
+    pub fn meta(&self, job: JobId) -> Option<&FlexPlan> {
+        self.metas.get(&job).map(|meta| &meta.plan)
+    }
+
+    /// Plans a local job at the earliest place. `None`: the site has not so much.
+    ///
+    /// # Errors
+    /// The site does not count what the job needs.
+    pub fn submit_local(
+        &mut self,
+        site: &SiteName,
+        job: JobId,
+        need: (&Resources, DurationMs),
+        now: Timestamp,
+    ) -> Result<Option<Booking>, KindsError> {
+        let Some(site) = self.sites.get_mut(site) else { return Ok(None) };
+        let amounts = site.timeline.amounts(need.0)?;
+        let start = site.timeline.earliest(&Opening::after(now, amounts, need.1));
+        Ok(start.map(|start| {
+            let booking = Booking { span: Span::new(start, start + need.1), amounts };
+            site.timeline.book(booking.span, &amounts);
+            site.local.insert(job, booking);
+            booking
+        }))
+    }
+
+    /// Plans a job over sites as it was asked for, next-fit. `None`: the sites together have not
+    /// so much, or not by its latest start.
+    pub fn submit_meta(
+        &mut self,
+        id: JobId,
+        job: MetaJob,
+        allowed: Operations,
+        now: Timestamp,
+    ) -> Option<&FlexPlan> {
+        let turn = self.turns;
+        self.turns += 1;
+        let plan = plan(&job, 0, &offers(&self.sites), turn, now)?;
+        self.book(&job, &plan, true);
+        let meta = Meta { job, allowed, turn, plan };
+        self.metas.insert(id, meta);
+        self.metas.get(&id).map(|meta| &meta.plan)
+    }
+
+    /// A local job ends at `now`, or is cancelled: what it had left is free. Returns what moved,
+    /// in order; a job may move more than once.
+    pub fn end_local(&mut self, name: &SiteName, job: JobId, now: Timestamp) -> Vec<Moved> {
+        let Some(site) = self.sites.get_mut(name) else { return Vec::new() };
+        let Some(Booking { span, amounts }) = site.local.remove(&job) else { return Vec::new() };
+        site.timeline.release(Span::new(span.from.max(now), span.to), &amounts);
+        self.settle([name.clone()].into(), now)
+    }
+
+    /// A job over sites ends at `now`, or is cancelled.
+    pub fn end_meta(&mut self, id: JobId, now: Timestamp) -> Vec<Moved> {
+        let Some(Meta { job, mut plan, .. }) = self.metas.remove(&id) else { return Vec::new() };
+        plan.start = plan.start.max(now);
+        self.book(&job, &plan, false);
+        let changed = plan.parts.iter().map(|(site, _)| site.clone()).collect();
+        self.settle(changed, now)
+    }
+
+    /// Until nothing moves any more.
+    fn settle(&mut self, mut changed: BTreeSet<SiteName>, now: Timestamp) -> Vec<Moved> {
+        let mut moved = Vec::new();
+        while let Some(name) = changed.pop_first() {
+            if let Some(site) = self.sites.get_mut(&name) {
+                site.compress(now, &mut moved);
+            }
+            changed.append(&mut self.move_metas(&name, now, &mut moved));
+        }
+        moved
+    }
+
+    /// Searches again for the jobs over sites at the front of a site's queue, while processors
+    /// are idle there. Returns the sites whose plans changed.
+    fn move_metas(
+        &mut self,
+        name: &SiteName,
+        now: Timestamp,
+        moved: &mut Vec<Moved>,
+    ) -> BTreeSet<SiteName> {
+        let mut changed = BTreeSet::new();
+        for id in self.front_of(name, now) {
+            let idle = self.sites.get(name).map(|site| site.timeline.least_free(instant(now)));
+            if idle.is_none_or(|idle| idle.whole_processors() == 0) {
+                break;
+            }
+            if let Some((old, new)) = self.move_meta(id, now) {
+                moved.push(Moved { job: id, from: old.start, to: new.start });
+                changed.extend(old.parts.into_iter().chain(new.parts).map(|(site, _)| site));
+            }
+        }
+        changed
+    }
+
+    /// The jobs over sites that wait at a site before its first local job.
+    fn front_of(&self, name: &SiteName, now: Timestamp) -> Vec<JobId> {
+        let Some(site) = self.sites.get(name) else { return Vec::new() };
+        let waiting = site.local.values().map(|booking| booking.span.from);
+        let first = waiting.filter(|start| *start > now).min().unwrap_or(FOREVER);
+        let is_front = |meta: &Meta| {
+            meta.plan.parts.len() > 1
+                && meta.plan.at(name) > 0
+                && (meta.plan.start > now && meta.plan.start <= first)
+        };
+        let front = self.metas.iter().filter(|(_, meta)| is_front(meta));
+        let mut front: Vec<_> = front.map(|(id, meta)| (meta.plan.start, *id)).collect();
+        front.sort();
+        front.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Puts a better plan in the place of a job's, if there is one; returns both.
+    fn move_meta(&mut self, id: JobId, now: Timestamp) -> Option<(FlexPlan, FlexPlan)> {
+        let Meta { job, allowed, turn, plan: old } = self.metas.get(&id)?.clone();
+        self.book(&job, &old, false);
+        let new = reschedule(&job, &old, allowed, &offers(&self.sites), turn, now);
+        self.book(&job, new.as_ref().unwrap_or(&old), true);
+        let new = new?;
+        self.metas.get_mut(&id)?.plan = new.clone();
+        Some((old, new))
+    }
+
+    /// Books a plan at its sites, or releases it.
+    fn book(&mut self, job: &MetaJob, plan: &FlexPlan, is_booked: bool) {
+        let Some(shape) = job.shapes.get(plan.shape) else { return };
+        for (name, count) in &plan.parts {
+            let Some(site) = self.sites.get_mut(name) else { continue };
+            let Ok(amounts) = site.timeline.amounts(&shape.resources.portion(*count)) else {
+                continue;
+            };
+            match is_booked {
+                true => site.timeline.book(plan.span(), &amounts),
+                false => site.timeline.release(plan.span(), &amounts),
+            }
+        }
+    }
+}
+
+impl Site {
+    /// Brings the waiting local jobs forward in the order of their planned starts, until none
+    /// moves; nobody starts later.
+    fn compress(&mut self, now: Timestamp, moved: &mut Vec<Moved>) {
+        loop {
+            let waiting = self.local.iter().filter(|(_, booking)| booking.span.from > now);
+            let mut order: Vec<_> = waiting.map(|(id, b)| (b.span.from, *id)).collect();
+            order.sort();
+            let before = moved.len();
+            for (from, job) in order {
+                if let Some(to) = self.bring_forward(job, now) {
+                    moved.push(Moved { job, from, to });
+                }
+            }
+            if moved.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn bring_forward(&mut self, job: JobId, now: Timestamp) -> Option<Timestamp> {
+        let booking = self.local.get_mut(&job)?;
+        let Booking { span, amounts: need } = *booking;
+        let length = span.to.since(span.from);
+        let wanted = Opening { need, length, from: now, before: span.from, until: span.from };
+        let start = self.timeline.earliest(&wanted)?;
+        let earlier = Span::new(start, start + length);
+        self.timeline.change((span, &need), (earlier, &need));
+        booking.span = earlier;
+        Some(start)
+    }
+}
+
+fn offers(sites: &BTreeMap<SiteName, Site>) -> Vec<SiteOffer<'_>> {
+    sites.iter().map(|(name, site)| SiteOffer { name, time: &site.timeline }).collect()
+}
+
+fn instant(at: Timestamp) -> Span {
+    Span::new(at, at + DurationMs(1))
+}

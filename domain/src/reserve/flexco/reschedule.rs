@@ -1,0 +1,62 @@
+//! Rescheduling of one job by Shift, Remap and Mold (FlexCo, sections 3 and 4.2).
+
+use super::plan::{FlexPlan, MetaJob, SiteOffer, plan, starts};
+use crate::reserve::timeline::Span;
+use crate::units::Timestamp;
+
+/// Which operations a job allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Operations {
+    /// All parts may start earlier, together.
+    pub shift: bool,
+    /// Sites may give other numbers of processors.
+    pub remap: bool,
+    /// It may run in another shape, where it may be remapped, too.
+    pub mold: bool,
+}
+
+/// A better plan for a job that has not begun, if there is one. The sites must count what the
+/// present plan holds there as free.
+pub fn reschedule(
+    job: &MetaJob,
+    present: &FlexPlan,
+    allowed: Operations,
+    sites: &[SiteOffer<'_>],
+    turn: usize,
+    now: Timestamp,
+) -> Option<FlexPlan> {
+    let shifted = allowed.shift.then(|| shift(job, present, sites, now)).flatten();
+    let shapes = match allowed {
+        Operations { remap: true, mold: true, .. } => 0..job.shapes.len(),
+        Operations { remap: true, .. } => present.shape..present.shape + 1,
+        Operations { .. } => 0..0,
+    };
+    let remapped = shapes.filter_map(|shape| plan(job, shape, sites, turn, now));
+    // Where parts may not move in time, they keep their start.
+    let remapped = remapped.filter(|plan| allowed.shift || plan.start == present.start);
+    let plans = shifted.into_iter().chain(remapped);
+    let best = plans.reduce(|best, plan| if plan.is_better_than(&best) { plan } else { best });
+    best.filter(|plan| plan.is_better_than(present))
+}
+
+/// The earliest start of the same parts.
+fn shift(
+    job: &MetaJob,
+    present: &FlexPlan,
+    sites: &[SiteOffer<'_>],
+    now: Timestamp,
+) -> Option<FlexPlan> {
+    let shape = job.shapes.get(present.shape)?;
+    let time = job.time_on(shape, present.parts.len());
+    let fits = |start: &Timestamp| {
+        let span = Span::new(*start, *start + time);
+        let offers = |name, count| {
+            let site = sites.iter().find(|site| site.name == name);
+            site.is_some_and(|site| site.time.offered(span, &shape.resources) >= count)
+        };
+        present.parts.iter().all(|(name, count)| offers(name, *count))
+    };
+    let mut earlier = starts(sites, job, now).take_while(|start| *start < present.start);
+    let start = earlier.find(fits)?;
+    Some(FlexPlan { start, completion: start + time, ..present.clone() })
+}
