@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
-use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, SiteName, Tag};
-use cospan_domain::resources::Resources;
+use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Observation, Site};
 
@@ -108,23 +107,7 @@ fn order() -> AttemptOrder {
     let tag = Tag { instance, job: JobId(1), component, attempt: Attempt(1) };
     let second = DurationMs(1_000);
     let spec = job(&[1], second, second, 0).unwrap();
-    AttemptOrder {
-        tag,
-        round: Round(1),
-        epoch: Epoch(1),
-        resources: Resources::processors(1),
-        program: spec.components[0].program.clone(),
-        staged_executable: None,
-        inputs: Vec::new(),
-        lrm_options: Vec::new(),
-        warning: None,
-        earlier: None,
-        lists_hosts: false,
-        name: None,
-        begin_in: DurationMs::ZERO,
-        hold_max: DurationMs(600_000),
-        wall_time: second,
-    }
+    AttemptOrder::plain(tag, spec.components[0].program.clone(), second)
 }
 
 fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut World) -> T) -> T {

@@ -32,29 +32,14 @@ fn tag(job: u64) -> Tag {
 }
 
 fn order(tag: Tag, executable: &str, argument: Option<&str>) -> AttemptOrder {
-    AttemptOrder {
-        tag,
-        round: Round(1),
-        epoch: Epoch(1),
-        resources: Resources::processors(1),
-        program: Program {
-            executable: Executable::AtSite(executable.into()),
-            arguments: argument.into_iter().map(Into::into).collect(),
-            environment: std::collections::BTreeMap::new(),
-            directory: None,
-            setup: Vec::new(),
-        },
-        staged_executable: None,
-        inputs: Vec::new(),
-        lrm_options: Vec::new(),
-        warning: None,
-        earlier: None,
-        lists_hosts: false,
-        name: None,
-        begin_in: DurationMs::ZERO,
-        hold_max: DurationMs::from_secs(600),
-        wall_time: DurationMs::from_secs(600),
-    }
+    let program = Program {
+        executable: Executable::AtSite(executable.into()),
+        arguments: argument.into_iter().map(Into::into).collect(),
+        environment: std::collections::BTreeMap::new(),
+        directory: None,
+        setup: Vec::new(),
+    };
+    AttemptOrder::plain(tag, program, DurationMs::from_secs(600))
 }
 
 fn go() -> GateDecision {

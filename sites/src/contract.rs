@@ -88,23 +88,7 @@ pub fn script(text: &str) -> Program {
 
 /// An order of one processor with ordinary limits.
 pub fn order(tag: Tag, program: Program) -> AttemptOrder {
-    AttemptOrder {
-        tag,
-        round: Round(1),
-        epoch: Epoch(1),
-        resources: Resources::processors(1),
-        program,
-        staged_executable: None,
-        inputs: Vec::new(),
-        lrm_options: Vec::new(),
-        warning: None,
-        earlier: None,
-        lists_hosts: false,
-        name: None,
-        begin_in: DurationMs::ZERO,
-        hold_max: DurationMs::from_secs(600),
-        wall_time: DurationMs::from_secs(600),
-    }
+    AttemptOrder::plain(tag, program, DurationMs::from_secs(600))
 }
 
 /// The decision to open.

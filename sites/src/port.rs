@@ -265,6 +265,29 @@ pub struct AttemptOrder {
     pub name: Option<Arc<str>>,
 }
 
+impl AttemptOrder {
+    /// One processor for this long, and nothing besides; at the gate for ten minutes.
+    pub fn plain(tag: Tag, program: Program, wall_time: DurationMs) -> Self {
+        Self {
+            tag,
+            round: Round(1),
+            epoch: Epoch(1),
+            resources: Resources::processors(1),
+            program,
+            staged_executable: None,
+            inputs: Vec::new(),
+            lrm_options: Vec::new(),
+            begin_in: DurationMs::ZERO,
+            hold_max: DurationMs::from_secs(600),
+            wall_time,
+            warning: None,
+            earlier: None,
+            lists_hosts: false,
+            name: None,
+        }
+    }
+}
+
 /// A submission that the site acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submitted {

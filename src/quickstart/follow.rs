@@ -123,6 +123,21 @@ impl<'s> Follow<'s> {
         Ok(parts)
     }
 
+    /// Until every component has done so many parts.
+    pub(super) fn until_all_did(
+        &mut self,
+        parts: usize,
+        teller: &mut Teller,
+    ) -> Result<JobReport, QuickstartError> {
+        loop {
+            let look = self.look(teller)?;
+            if self.tell_run(teller, &look.job)?.iter().all(|done| *done >= parts) {
+                return Ok(look.job);
+            }
+            self.pause();
+        }
+    }
+
     /// Parts that a component says it has done, as its log tells.
     fn parts_done(&self, component: &ComponentReport) -> Result<usize, QuickstartError> {
         let printed = self.printed(component)?;

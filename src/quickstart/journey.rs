@@ -70,14 +70,7 @@ impl Story<'_> {
             "The run",
             "Real processes at three sites. What they print is read through the API.",
         )?;
-        loop {
-            let look = follow.look(&mut self.teller)?;
-            let parts = follow.tell_run(&mut self.teller, &look.job)?;
-            if parts.iter().all(|done| *done >= PARTS / 2) {
-                return Ok(look.job);
-            }
-            follow.pause();
-        }
+        follow.until_all_did(PARTS / 2, &mut self.teller)
     }
 
     /// A site dies as a machine room does: its directory is gone and its processes with it.

@@ -11,10 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::demo_directory::{self, DemoDirectory, DemoSites};
 use super::error::QuickstartError;
+use crate::api::v1::site::SiteReport;
 use crate::client::{Client, ServerAddress};
 
 /// Longest wait for the server to take work.
 const READY_MAX: Duration = Duration::from_secs(60);
+/// Longest wait for sites to answer for the first time.
+const SITES_MAX: Duration = Duration::from_secs(60);
 /// Longest wait for it to end when told to.
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// Another process may take a free port before the server does.
@@ -154,6 +157,19 @@ impl Server {
             Err(ended) => ended,
             Ok(()) => error.into(),
         })
+    }
+
+    /// Its sites, once all of so many are usable.
+    pub(super) fn usable_sites(&self, count: usize) -> Result<Vec<SiteReport>, QuickstartError> {
+        let begin = Instant::now();
+        loop {
+            let sites = self.ask(|client| client.sites())?.sites;
+            if sites.iter().all(|site| site.state == "usable") && sites.len() == count {
+                return Ok(sites);
+            }
+            self.in_time("the first answer of the sites", begin, SITES_MAX)?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Its process id, while it runs.

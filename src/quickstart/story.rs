@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cospan_domain::units::Bytes;
 
@@ -17,9 +17,6 @@ use crate::api::v1::explain::VerdictReport;
 use crate::api::v1::file::FileRegistration;
 use crate::api::v1::job::JobReport;
 use crate::client::SubmitOptions;
-
-/// Longest wait for sites to answer for the first time.
-const SITES_MAX: Duration = Duration::from_secs(60);
 
 /// Everything that is needed to tell it.
 pub(super) struct Story<'o> {
@@ -87,15 +84,7 @@ impl Story<'_> {
              each with its own directory tree, processors, and slow links to the others.",
         )?;
         let server = Server::start(shared.clone())?;
-        let begin = Instant::now();
-        let sites = loop {
-            let sites = server.ask(|client| client.sites())?.sites;
-            if sites.iter().all(|site| site.state == "usable") && sites.len() == SITES.len() {
-                break sites;
-            }
-            server.in_time("the first answer of the sites", begin, SITES_MAX)?;
-            std::thread::sleep(Duration::from_millis(50));
-        };
+        let sites = server.usable_sites(SITES.len())?;
         let pid = server.pid().unwrap_or_default();
         let address = server.client.address();
         self.teller.happened(&format!("the server is ready at {address} (process {pid})"))?;

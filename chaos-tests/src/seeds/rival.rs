@@ -1,8 +1,7 @@
 //! Another control plane at the same sites.
 
 use anyhow::{Context, Result};
-use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
-use cospan_domain::resources::Resources;
+use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, Tag};
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::AttemptOrder;
 
@@ -24,23 +23,10 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
         for number in 1..=3 {
             let component = ComponentIndex(0);
             let tag = Tag { instance: other, job: JobId(number), component, attempt: Attempt(1) };
-            let order = AttemptOrder {
-                tag,
-                round: Round(1),
-                epoch: Epoch(1),
-                resources: Resources::processors(1),
-                program: spec.components[0].program.clone(),
-                staged_executable: None,
-                inputs: Vec::new(),
-                lrm_options: Vec::new(),
-                warning: None,
-                earlier: None,
-                lists_hosts: false,
-                name: None,
-                begin_in: DurationMs::ZERO,
-                hold_max: DurationMs::from_secs(30 * 86_400),
-                wall_time: spec.wall_time,
-            };
+            let program = spec.components[0].program.clone();
+            let hold_max = DurationMs::from_secs(30 * 86_400);
+            let order =
+                AttemptOrder { hold_max, ..AttemptOrder::plain(tag, program, spec.wall_time) };
             world.submit(index, &order)?;
             if number == 3 {
                 world.set_rival(rival(order)?);

@@ -585,7 +585,8 @@ launch() {
     # The gate may have been opened late, or the inputs were: the others do not wait for ever.
     clock
     [ -z "$start_by" ] || [ "$now" -le "$start_by" ] || finish "unstarted late"
-    missed=
+    # The alarms of the gate have rung for nobody else.
+    missed= rung=
     { begin && exec "$@"; } < /dev/null >> stdout 2>> stderr &
     payload=$!
     [ -z "$told" ] || terminate terminated

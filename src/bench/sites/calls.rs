@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, SiteName, Tag};
+use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName, Tag};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
@@ -114,23 +114,7 @@ fn order(tag: Tag) -> AttemptOrder {
         directory: None,
         setup: Vec::new(),
     };
-    AttemptOrder {
-        tag,
-        round: Round(1),
-        epoch: Epoch(1),
-        resources: Resources::processors(1),
-        program,
-        staged_executable: None,
-        inputs: Vec::new(),
-        lrm_options: Vec::new(),
-        warning: None,
-        earlier: None,
-        lists_hosts: false,
-        name: None,
-        begin_in: DurationMs::ZERO,
-        hold_max: DurationMs::from_secs(600),
-        wall_time: DurationMs::from_secs(600),
-    }
+    AttemptOrder::plain(tag, program, DurationMs::from_secs(600))
 }
 
 async fn submit_all(site: &SlurmSite, tags: &[Tag]) -> Result<()> {

@@ -29,11 +29,11 @@ enum Deed {
     Preempted,
     TimedOut,
     NodeFailed,
-    Killed,
+    Deleted,
 }
 
 const DEEDS: [Deed; 5] =
-    [Deed::Cancelled, Deed::Preempted, Deed::TimedOut, Deed::NodeFailed, Deed::Killed];
+    [Deed::Cancelled, Deed::Preempted, Deed::TimedOut, Deed::NodeFailed, Deed::Deleted];
 
 /// So many batches of each kind.
 pub(super) fn measure(ground: &Ground, batches: u32) -> Result<Judged> {
@@ -80,7 +80,7 @@ fn do_it(ground: &Ground, deed: Deed, numbers: &[String]) -> Result<()> {
             let words: Vec<&str> = ["scancel"].into_iter().chain(all()).collect();
             ground.operate(ALPHA, &words)?;
         }
-        Deed::Killed => {
+        Deed::Deleted => {
             let words = ["scancel", "--full", "--signal=KILL"];
             let words: Vec<&str> = words.into_iter().chain(all()).collect();
             ground.operate(ALPHA, &words)?;
@@ -107,8 +107,8 @@ fn do_it(ground: &Ground, deed: Deed, numbers: &[String]) -> Result<()> {
 /// Whose error it was, by the table of ends.
 fn is_judged_so(job: &JobReport, deed: Deed) -> bool {
     let sites = match deed {
-        Deed::Cancelled | Deed::Preempted | Deed::TimedOut => false,
-        Deed::NodeFailed | Deed::Killed => true,
+        Deed::Cancelled | Deed::Deleted | Deed::Preempted | Deed::TimedOut => false,
+        Deed::NodeFailed => true,
     };
     job.setbacks.own_errors == 0 && (job.setbacks.site_errors > 0) == sites
 }

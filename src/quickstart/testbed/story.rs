@@ -15,8 +15,6 @@ use super::{PartReport, TestbedReport};
 use crate::api::v1::job::JobReport;
 use crate::client::SubmitOptions;
 
-/// Longest wait for the clusters to answer the server.
-const SITES_MAX: Duration = Duration::from_secs(60);
 /// How long the controller stays dead: until the server has noticed, and no longer than that.
 const DEAD_MAX: Duration = Duration::from_secs(20);
 
@@ -74,15 +72,7 @@ impl Story {
         )?;
         self.clusters.hand_over(&self.demo)?;
         let server = Server::start(shared.clone())?;
-        let begin = Instant::now();
-        let sites = loop {
-            let sites = server.ask(|client| client.sites())?.sites;
-            if sites.iter().all(|site| site.state == "usable") && sites.len() == CLUSTERS.len() {
-                break sites;
-            }
-            server.in_time("the first answer of the clusters", begin, SITES_MAX)?;
-            std::thread::sleep(Duration::from_millis(50));
-        };
+        let sites = server.usable_sites(CLUSTERS.len())?;
         let pid = server.pid().unwrap_or_default();
         let address = server.client.address();
         self.teller.happened(&format!("the server is ready at {address} (process {pid})"))?;
@@ -117,7 +107,8 @@ impl Story {
             self.teller.happened(&format!("squeue of {} says: {queue}", cluster.name))?;
         }
         let hurt = CLUSTERS[1];
-        self.until_the_middle(&mut follow)?;
+        // By then Slurm has written down that they run.
+        follow.until_all_did(PARTS / 2, &mut self.teller)?;
         self.kill_controller(server, &mut follow, hurt.name)?;
         self.clusters.start(hurt)?;
         self.teller.happened(&good(&format!("slurmctld of {} is back", hurt.name)))?;
@@ -138,18 +129,6 @@ impl Story {
             }
             if look.job.phase.state == "running" {
                 follow.tell_run(&mut self.teller, &look.job)?;
-            }
-            follow.pause();
-        }
-    }
-
-    /// Until every component is half-way. By then Slurm has written down that they run.
-    fn until_the_middle(&mut self, follow: &mut Follow<'_>) -> Result<(), QuickstartError> {
-        loop {
-            let look = follow.look(&mut self.teller)?;
-            let parts = follow.tell_run(&mut self.teller, &look.job)?;
-            if parts.iter().all(|done| *done >= PARTS / 2) {
-                return Ok(());
             }
             follow.pause();
         }
