@@ -13,6 +13,7 @@ pub mod data_directory;
 mod file_system;
 pub mod http;
 pub mod keys;
+mod memory;
 pub mod quickstart;
 mod sbatch;
 pub mod serve;

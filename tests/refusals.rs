@@ -12,7 +12,13 @@ use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
 fn started() -> (TestEnvironment, Server, Api) {
-    let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
+    started_with("")
+}
+
+/// With these bounds of what users may ask.
+fn started_with(limits: &str) -> (TestEnvironment, Server, Api) {
+    let limits = limits.to_owned();
+    let layout = Layout { sites: 2, processors: 2, limits, ..Layout::default() };
     let environment =
         TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
@@ -88,6 +94,31 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_not_kept() {
     let (answered, text) = posted(&api, &Value::String("x".repeat(5 << 20)));
     assert_eq!(answered, 413, "{text}");
     assert_eq!(api.want("/v1/jobs").unwrap()["jobs"], json!([]));
+}
+
+#[test]
+fn who_submits_without_end_is_refused_with_the_number_and_can_make_room() {
+    let (_ground, _server, api) = started_with("max_job_memory_per_key = \"100KB\"");
+    let waits = job(&json!({ "executable": "/bin/sleep", "arguments": ["600"] }));
+    let many = Value::Array(vec![waits.clone(); 100]);
+    let (answered, text) = posted(&api, &many);
+    assert!(answered == 422 && text.contains("C1111") && text.contains("100 jobs"), "{text}");
+    let mut accepted = 0;
+    let text = loop {
+        match posted(&api, &waits) {
+            (201, _) => accepted += 1,
+            (429, text) => break text,
+            other => panic!("{other:?}"),
+        }
+        assert!(accepted < 100, "there is no bound");
+    };
+    for words in ["C5006", "100.0 kB", "limits.max_job_memory_per_key", "cancel some"] {
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
+    assert!(text.contains(&format!("{accepted} jobs of key")), "{accepted}: {text}");
+    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"].as_array().unwrap().len(), accepted);
+    let (answered, text) = posted(&api, &Value::Array(vec![waits; 100]));
+    assert_eq!(answered, 422, "{text}");
 }
 
 #[test]

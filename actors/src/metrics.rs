@@ -22,6 +22,10 @@ const COUNT: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 51
 pub struct Metrics {
     /// Jobs by phase.
     pub jobs: IntGaugeVec,
+    /// Memory that jobs take, as it is estimated.
+    pub job_memory: IntGauge,
+    /// Memory that they may take.
+    pub job_memory_limit: IntGauge,
     /// Jobs waiting for placement, by priority.
     pub queue_length: IntGaugeVec,
     /// Jobs accepted.
@@ -128,6 +132,14 @@ impl Metrics {
         let make = Maker(registry);
         Ok(Self {
             jobs: make.gauges("cospan_jobs", "Jobs by phase.", &["phase"])?,
+            job_memory: make.gauge(
+                "cospan_job_memory_bytes",
+                "Memory that all jobs take that are not archived, as it is estimated.",
+            )?,
+            job_memory_limit: make.gauge(
+                "cospan_job_memory_limit_bytes",
+                "Memory that they may take: limits.max_job_memory.",
+            )?,
             queue_length: make.gauges(
                 "cospan_queue_length_jobs",
                 "Jobs waiting for placement, by priority.",

@@ -61,6 +61,8 @@ pub struct Settings {
     pub keep_attempts: DurationMs,
     /// A job is kept in the live state this long after it ended.
     pub keep_jobs: DurationMs,
+    /// What jobs may take of memory.
+    pub job_memory: JobMemory,
     /// Commands that may wait at the intake before clients are told to come back.
     pub intake_bound: usize,
     /// Who is told about a site, by site; those of no site are told about all.
@@ -127,6 +129,24 @@ impl InformationSettings {
     pub fn timeout_of(&self, site: &SiteName) -> DurationMs {
         self.query_timeouts.get(site).copied().unwrap_or(self.query_timeout)
     }
+}
+
+/// What jobs may take of memory, by their [`footprint`]: those that wait or run, and those that
+/// ended and are not in the archive yet.
+///
+/// [`footprint`]: cospan_domain::job::spec::JobSpec::footprint
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobMemory {
+    /// Together.
+    pub in_all: Bytes,
+    /// Those of one key.
+    pub per_key: Bytes,
+}
+
+impl JobMemory {
+    /// No bound, for worlds that are as large as whoever made them wants.
+    pub const UNBOUNDED: JobMemory =
+        JobMemory { in_all: Bytes(u64::MAX), per_key: Bytes(u64::MAX) };
 }
 
 /// How much of a site copies may take.

@@ -36,6 +36,8 @@ pub struct Layout {
     pub watching: String,
     /// Lines of `[notify]`.
     pub notify: String,
+    /// Lines of `[limits]`.
+    pub limits: String,
     /// Bandwidth of each link.
     pub bandwidth: String,
 }
@@ -53,6 +55,7 @@ impl Default for Layout {
                        probe_interval_max = \"2s\"\n"
                 .into(),
             notify: String::new(),
+            limits: String::new(),
             bandwidth: "30Mbit/s".into(),
         }
     }
@@ -62,8 +65,8 @@ impl Layout {
     fn sections(&self) -> String {
         format!(
             "[store]\nkeep_copies = \"1s\"\nkeep_partials = \"1s\"\n\n[queue]\nscan_interval = \"1s\"\n{}\n\
-             [claim]\n{}\n[sites]\n{}\n[notify]\n{}\n",
-            self.queue, self.claim, self.watching, self.notify
+             [claim]\n{}\n[sites]\n{}\n[notify]\n{}\n[limits]\n{}\n",
+            self.queue, self.claim, self.watching, self.notify, self.limits
         )
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::settings::Settings;
+use cospan_actors::settings::{JobMemory, Settings};
 use cospan_domain::units::DurationMs;
 
 /// The defaults.
@@ -32,6 +32,7 @@ pub fn default_settings() -> Settings {
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(3_600),
         keep_jobs: DurationMs::from_secs(86_400),
+        job_memory: JobMemory::UNBOUNDED,
         intake_bound: 1_024,
         webhooks: BTreeMap::new(),
         targets: Default::default(),

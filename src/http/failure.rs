@@ -100,6 +100,12 @@ impl From<ApiRefusal> for Failure {
             ApiRefusal::Busy { retry_after_s } => {
                 Problem::new(Code::Busy, detail).retry_after(retry_after_s)
             }
+            ApiRefusal::NoRoom { problem, remedy, retry_after_s } => {
+                Problem::new(Code::NoRoom, problem).remedy(remedy).retry_after(retry_after_s)
+            }
+            ApiRefusal::NeverRoom { problem, remedy } => {
+                Problem::new(Code::NeverRoom, problem).remedy(remedy)
+            }
             ApiRefusal::Stopping => Problem::new(Code::Stopping, detail).retry_after(5),
             ApiRefusal::Site(_) => Problem::new(Code::Site, detail),
             // It answered: to ask it again would not help.

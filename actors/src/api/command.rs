@@ -163,6 +163,10 @@ pub enum ApiRefusal {
     Conflict(String),
     #[error("the control plane has as much to do as it can take; try again in {retry_after_s} s")]
     Busy { retry_after_s: u64 },
+    #[error("{problem}; {remedy}")]
+    NoRoom { problem: String, remedy: String, retry_after_s: u64 },
+    #[error("{problem}; {remedy}")]
+    NeverRoom { problem: String, remedy: String },
     #[error("the control plane is stopping")]
     Stopping,
     #[error("the site did not do it: {0}")]

@@ -93,7 +93,7 @@ impl Intake {
     }
 
     fn refuse(&mut self, one: Acceptance, refusal: ApiRefusal) {
-        one.jobs.iter().for_each(|job| self.known.forget(job));
+        one.jobs.iter().for_each(|job| self.let_go(job));
         self.answer(one.answer, Err(refusal));
     }
 

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
+use cospan_domain::units::Timestamp;
 use tokio::sync::oneshot;
 
 use super::acceptance::Acceptance;
 use super::ids::Ids;
 use super::orders;
+use super::room::Kept;
 use super::submit::{Asked, Known};
 use crate::actor_registry::{Dirty, Look};
 use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
@@ -34,6 +36,10 @@ pub struct Intake {
     pub(super) shared: Arc<Shared>,
     pub(super) ids: Ids,
     pub(super) known: Known,
+    /// What jobs take of memory.
+    pub(super) kept: Kept,
+    /// When it was last looked for room, because there was none.
+    pub(super) sought_room_at: Timestamp,
     /// Requests that have their ids, and go to the journal together.
     pub(super) accepting: Vec<Acceptance>,
     /// Commands taken and not answered yet.
@@ -49,10 +55,24 @@ impl Intake {
         let view = shared.view.load();
         let ids = Ids::new(view.next_id);
         let known = Known::of(&view);
+        let kept = Kept::of(&view);
+        let bound = shared.settings.job_memory.in_all.0.min(i64::MAX as u64);
+        shared.metrics.job_memory_limit.set(bound as i64);
+        shared.metrics.job_memory.set(kept.bytes().0 as i64);
         let depth = shared.metrics.mailbox_depth.with_label_values(&["intake"]);
         depth.set(0);
-        let (accepting, under_way) = (Vec::new(), 0);
-        Self { shared, ids, known, accepting, under_way, depth, dirty, _guard: guard }
+        Self {
+            shared,
+            ids,
+            known,
+            kept,
+            sought_room_at: Timestamp::default(),
+            accepting: Vec::new(),
+            under_way: 0,
+            depth,
+            dirty,
+            _guard: guard,
+        }
     }
 
     fn take(&mut self, message: Command, ctx: &mut Context<Self>) {

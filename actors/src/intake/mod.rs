@@ -5,6 +5,7 @@ mod acceptance;
 mod actor;
 mod ids;
 mod orders;
+mod room;
 mod submit;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::record::events::{EventTexts, history_texts};
 
 use tracing::warn;
@@ -17,6 +17,7 @@ use tracing::warn;
 use super::Intake;
 use super::acceptance::Acceptance;
 use super::actor::Answer;
+use super::room::{LEAST_KEPT, Share};
 use crate::api::View;
 use crate::api::command::{ApiRefusal, Submission, SubmittedJob};
 use crate::journal::{Append, Change};
@@ -39,6 +40,14 @@ pub(super) struct Asked {
     pub(super) refused: Vec<(usize, ApiRefusal)>,
     pub(super) by: KeyName,
     pub(super) answer: Answer,
+}
+
+impl Asked {
+    /// What those ask for that were not accepted before.
+    fn fresh<'a>(&'a self, earlier: &'a [Option<JobId>]) -> impl Iterator<Item = &'a JobSpec> {
+        let with_earlier = self.submissions.iter().zip(earlier);
+        with_earlier.filter(|(_, known)| known.is_none()).map(|(submission, _)| &*submission.spec)
+    }
 }
 
 /// Idempotency keys of jobs that are not archived, by owner.
@@ -98,9 +107,16 @@ impl Intake {
             Err(refusal) => return self.answer(asked.answer, Err(refusal)),
         };
         let fresh = earlier.iter().filter(|known| known.is_none()).count();
+        let share = Share::of(asked.fresh(&earlier));
+        if let Err(refusal) = self.kept.admit(&asked.by, share, &self.shared.settings.job_memory) {
+            self.seek_room(ctx);
+            return self.answer(asked.answer, Err(refusal));
+        }
         let Some(first) = self.ids.take(fresh) else { return self.wait_for_ids(asked, ctx) };
         let Asked { submissions, by, answer, .. } = asked;
         self.reserve_ids(0, ctx);
+        self.kept.add(&by, share);
+        self.show_memory();
         let now = self.shared.clock.now();
         let (mut jobs, mut submitted) = (Vec::with_capacity(fresh), Vec::new());
         let mut groups = Groups::default();
@@ -132,6 +148,31 @@ impl Intake {
         }
     }
 
+    /// A job is kept no more.
+    pub(super) fn let_go(&mut self, job: &Job) {
+        self.known.forget(job);
+        self.kept.remove(job);
+        self.show_memory();
+    }
+
+    fn show_memory(&self) {
+        let Bytes(bytes) = self.kept.bytes();
+        self.shared.metrics.job_memory.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Archives what may go, because somebody was refused for lack of room.
+    fn seek_room(&mut self, ctx: &mut Context<Self>) {
+        const PAUSE: DurationMs = DurationMs(5_000);
+        let now = self.shared.clock.now();
+        if now < self.sought_room_at + PAUSE {
+            return;
+        }
+        self.sought_room_at = now;
+        if self.archive_some() {
+            ctx.run_later(Duration::from_millis(PAUSE.0), Self::seek_room);
+        }
+    }
+
     /// Ended jobs leave the live state after their time.
     pub(super) fn schedule_archiving(&mut self, ctx: &mut Context<Self>) {
         // Every look goes through all jobs: seldom, unless there is more to do.
@@ -149,8 +190,13 @@ impl Intake {
         let keep = self.shared.settings.keep_jobs;
         let view = self.shared.view.load();
         // One whose end somebody is to be told stays until they are, or cannot be.
+        let keep = |job: &Job| match self.kept.is_short(&job.owner, &self.shared.settings.job_memory)
+        {
+            true => keep.min(LEAST_KEPT),
+            false => keep,
+        };
         let over = |job: &Job| {
-            ended_at(job).is_some_and(|at| now >= at + keep) && job.untold().next().is_none()
+            ended_at(job).is_some_and(|at| now >= at + keep(job)) && job.untold().next().is_none()
         };
         let old: Vec<Arc<Job>> =
             view.jobs.values().filter(|job| over(job)).take(AT_ONCE).cloned().collect();
@@ -160,7 +206,7 @@ impl Intake {
                 warn!(job = %job.id, %problem, "archived without its history");
                 EventTexts::default()
             });
-            self.known.forget(&job);
+            self.let_go(&job);
             // Nobody waits for it: what was not taken is found again by the next look.
             self.shared.journal().do_send(Append(Change::JobArchived { job, events }));
         }

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cospan_domain::ids::{Digest, IdempotencyKey, JobId};
+use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Idempotency;
+use cospan_domain::units::Bytes;
 use cospan_storage::record::job::MAX_SPEC_BYTES;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use crate::api::ControlPlane;
 use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission, SubmittedJob};
+use crate::settings::JobMemory;
 use crate::transfer::testing::{World, content, key, paused, queued};
 
 #[test]
@@ -50,19 +53,24 @@ fn named(mut submission: Submission, name: &str) -> Submission {
     submission
 }
 
+async fn submit(
+    plane: &ControlPlane,
+    by: KeyName,
+    submissions: Vec<Submission>,
+) -> Result<Vec<SubmittedJob>, ApiRefusal> {
+    match plane.command(ApiCommand { by, what: Ask::Submit(submissions) }).await? {
+        ApiAnswer::Submitted(jobs) => Ok(jobs),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// What became of requests of one job each that came in before the intake had its turn.
 async fn at_once(
     plane: &ControlPlane,
     submissions: impl IntoIterator<Item = Submission>,
 ) -> Vec<Result<Vec<SubmittedJob>, ApiRefusal>> {
-    let submit = |submission| async move {
-        let what = Ask::Submit(vec![submission]);
-        match plane.command(ApiCommand { by: key(), what }).await? {
-            ApiAnswer::Submitted(jobs) => Ok(jobs),
-            other => panic!("{other:?}"),
-        }
-    };
-    join_all(submissions.into_iter().map(submit)).await
+    let requests = submissions.into_iter().map(|one| submit(plane, key(), vec![one]));
+    join_all(requests).await
 }
 
 #[test]
@@ -115,5 +123,88 @@ fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
         assert_eq!(answers[1], Err(ApiRefusal::Busy { retry_after_s: 1 }));
         let again = at_once(&plane, [large]).await;
         assert!(matches!(again[0], Err(ApiRefusal::Invalid { .. })), "{:?}", again[0]);
+    });
+}
+
+/// A world with room for so many jobs of [`submission`] in all, and so many of one key.
+async fn with_room(in_all: u64, per_key: u64) -> (World, ControlPlane) {
+    let Bytes(size) = submission(1).spec.footprint();
+    let job_memory = JobMemory { in_all: Bytes(in_all * size), per_key: Bytes(per_key * size) };
+    let world = World::complete_set(&["Delft"], |settings| settings.job_memory = job_memory);
+    world.settle().await;
+    let plane = ControlPlane::new(world.shared.clone());
+    (world, plane)
+}
+
+fn other() -> KeyName {
+    KeyName::new("other").expect("a name")
+}
+
+fn no_room(answer: Result<Vec<SubmittedJob>, ApiRefusal>) -> String {
+    match answer {
+        Err(refusal @ ApiRefusal::NoRoom { .. }) => refusal.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_key_that_has_no_room_is_refused_with_the_number_and_others_are_not() {
+    paused(|| async {
+        let (world, plane) = with_room(5, 3).await;
+        let mine = at_once(&plane, (0..3).map(|n| named(submission(1), &n.to_string()))).await;
+        assert!(mine.iter().all(Result::is_ok), "{mine:?}");
+        let refused = no_room(submit(&plane, key(), vec![submission(1)]).await);
+        assert!(refused.contains("3 jobs of key"), "{refused}");
+        assert!(refused.contains("`limits.max_job_memory_per_key`"), "{refused}");
+        let again = submit(&plane, key(), vec![named(submission(1), "0")]).await.unwrap();
+        assert!(again[0].repeated, "the same job again takes no room");
+        assert!(submit(&plane, other(), vec![submission(1), submission(1)]).await.is_ok());
+        let refused = no_room(submit(&plane, other(), vec![submission(1)]).await);
+        assert!(refused.contains("5 jobs take"), "{refused}");
+        let metrics = &world.shared.metrics;
+        assert_eq!(metrics.job_memory.get(), metrics.job_memory_limit.get());
+    });
+}
+
+#[test]
+fn a_request_larger_than_a_keys_room_is_refused_for_good_and_kept_nowhere() {
+    paused(|| async {
+        let (world, plane) = with_room(5, 3).await;
+        let four = vec![submission(1); 4];
+        let answer = submit(&plane, key(), four).await;
+        assert!(matches!(answer, Err(ApiRefusal::NeverRoom { .. })), "{answer:?}");
+        let large = submit(&plane, key(), vec![submission(40_000)]).await;
+        assert!(matches!(large, Err(ApiRefusal::NeverRoom { .. })), "a job is what it takes");
+        assert!(world.shared.view.load().jobs.is_empty());
+        assert!(submit(&plane, key(), vec![submission(1); 3]).await.is_ok());
+    });
+}
+
+#[test]
+fn jobs_that_ended_make_room_ten_minutes_later_if_there_is_none() {
+    paused(|| async {
+        let (world, plane) = with_room(5, 3).await;
+        let jobs = submit(&plane, key(), vec![submission(1); 3]).await.unwrap();
+        let what = Ask::Cancel(jobs.iter().map(|job| job.id).collect());
+        plane.command(ApiCommand { by: key(), what }).await.unwrap();
+        let over = |world: &World| world.shared.view.load().jobs.values().all(|job| job.is_final());
+        world.until("all are cancelled", over).await;
+        no_room(submit(&plane, key(), vec![submission(1)]).await);
+        assert_eq!(world.shared.view.load().jobs.len(), 3, "their names are still known");
+        tokio::time::sleep(Duration::from_secs(601)).await;
+        no_room(submit(&plane, key(), vec![submission(1)]).await);
+        world.until("they are archived", |w| w.shared.view.load().jobs.is_empty()).await;
+        assert!(submit(&plane, key(), vec![submission(1); 3]).await.is_ok());
+    });
+}
+
+#[test]
+fn what_no_store_takes_leaves_its_room_to_others() {
+    paused(|| async {
+        let (_world, plane) = with_room(5_000, 5_000).await;
+        let before = plane.shared().metrics.job_memory.get();
+        let answer = submit(&plane, key(), vec![submission(MAX_SPEC_BYTES + 1)]).await;
+        assert!(matches!(answer, Err(ApiRefusal::Invalid { .. })), "{answer:?}");
+        assert_eq!(plane.shared().metrics.job_memory.get(), before);
     });
 }

@@ -93,6 +93,7 @@ fn settings() -> Settings {
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(36_000),
         keep_jobs: DurationMs::from_secs(360_000),
+        job_memory: cospan_actors::settings::JobMemory::UNBOUNDED,
         intake_bound: 64,
         webhooks: BTreeMap::new(),
         targets: Default::default(),

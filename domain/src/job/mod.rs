@@ -14,6 +14,7 @@ pub mod demands;
 pub mod due;
 pub mod event;
 pub mod evolve;
+mod footprint;
 pub mod parameters;
 mod program;
 mod request;

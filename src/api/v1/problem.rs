@@ -126,6 +126,9 @@ codes! {
     /// More jobs than a dry run has time for.
     DryRunTooLong = "C1110", 422, "the dry run would take too long",
         "check fewer jobs at once, or have `server.dry_run_budget` raised";
+    /// Jobs that would take more memory than a key may ever have.
+    NeverRoom = "C1111", 422, "the jobs of the request take more memory than they may",
+        "send fewer, smaller jobs";
     /// A plan of faults cannot be carried out.
     BadPlan = "C1108", 422, "the plan of faults is not valid",
         "correct the plan; `cospan chaos inject PLAN --dry-run` checks it";
@@ -171,6 +174,9 @@ codes! {
     /// A dry run of the key is under way, or too many of others.
     TooManyDryRuns = "C5005", 429, "too many dry runs are under way",
         "wait for the answer to the one before, and check several jobs in one request";
+    /// The jobs that are kept leave no room for more.
+    NoRoom = "C5006", 429, "there is no room for more jobs",
+        "wait until jobs have ended, or cancel some";
     /// The server stops.
     Stopping = "C6001", 503, "the server is stopping",
         "try again when it is back; what was accepted is kept";

@@ -145,6 +145,16 @@ section! {
         /// Wall time of a job.
         "max_wall_time" => max_wall_time: DurationMs = DurationMs::from_secs(366 * 86_400),
             in DurationMs::from_secs(1) => DurationMs::from_secs(3_660 * 86_400), since "0.1.0";
+        /// Memory for all jobs, by an estimate from their components and texts: those that wait
+        /// or run, and those that ended less than `store.keep_finished` ago. More are answered
+        /// 429, and ended jobs go to the archive earlier, down to ten minutes after their end.
+        /// `auto`: a quarter of the memory that the server may have (machine, control group,
+        /// resource limits).
+        "max_job_memory" => max_job_memory: Auto<Bytes> = Auto::Auto,
+            in Bytes(1 << 16) => Bytes(1 << 44), since "0.1.0";
+        /// The same for the jobs of one key. `auto`: half of `max_job_memory`.
+        "max_job_memory_per_key" => max_job_memory_per_key: Auto<Bytes> = Auto::Auto,
+            in Bytes(1 << 16) => Bytes(1 << 44), since "0.1.0";
         /// Requests that wait to be accepted; more are answered 429.
         "max_intake" => max_intake: u32 = 4_096, in 1 => 1_000_000, since "0.1.0";
     }

@@ -151,9 +151,15 @@ impl World {
 
     /// The same with every actor, put together as in the server.
     pub(crate) fn complete(names: &[&str]) -> Self {
+        Self::complete_set(names, |_| {})
+    }
+
+    /// The same, with other settings.
+    pub(crate) fn complete_set(names: &[&str], change: impl FnOnce(&mut Settings)) -> Self {
         let (disk, now) = (MemoryDisk::default(), Timestamp(1_000_000));
         let sites = fake_sites(names);
-        let settings = settings(sites.keys());
+        let mut settings = settings(sites.keys());
+        change(&mut settings);
         Self::started(sites, settings, disk, now, |parts, reports| {
             wiring::start(parts, Vec::new(), reports).shared().clone()
         })
@@ -458,6 +464,7 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         calls_per_site: 8,
         keep_attempts: DurationMs::from_secs(3_600),
         keep_jobs: DurationMs::from_secs(3_600),
+        job_memory: crate::settings::JobMemory::UNBOUNDED,
         intake_bound: 64,
         webhooks: BTreeMap::new(),
         targets: ["team", "gone"].map(|name| (name.parse().expect("a name"), name.into())).into(),
