@@ -37,8 +37,8 @@ const COMPLAINTS_KEPT: usize = 3;
 /// Simulates, and reports.
 pub(crate) fn run(context: &mut Context, args: &SimulateArgs) -> Result<Exit, CliError> {
     interrupt::set_hint("the simulation was ended; nothing was written");
-    writable(&args.to)?;
     let study = study(context, args)?;
+    writable(&args.to)?;
     let watcher: Arc<dyn Watcher> = Arc::new(Display::new(&study));
     let records = simulate::run(&study, &watcher);
     drop(watcher);
@@ -91,6 +91,7 @@ fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
     if let Some(grid) = &args.grid {
         return Ok(grid.clone());
     }
+    writable(&args.to)?;
     let file = args.to.join("grid.toml");
     match std::fs::read(&file) {
         Ok(found) if found != EXAMPLE.as_bytes() => Err(CliError::usage(
