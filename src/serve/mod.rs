@@ -4,8 +4,10 @@
 
 mod backend;
 mod explained;
+mod last_words;
 mod records;
 mod registry;
+pub(crate) mod running;
 pub(crate) mod settings;
 mod sited;
 mod verdicts;
@@ -27,15 +29,18 @@ use cospan_sites::port::{Site, SiteError};
 use cospan_storage::port::StoreError;
 use prometheus::Registry;
 use thiserror::Error;
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::chaos::{self, ChaosMetrics, Handles, Rehearsals};
+use crate::client::ServerAddress;
 use crate::config::Config;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
 use backend::Served;
 use registry::Sites;
+use running::{Running as Runs, Sign};
 use webhook::Webhook;
 
 /// Exit code when the control plane can not go on; a service manager restarts it.
@@ -101,7 +106,7 @@ pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
     runtime.block_on(async {
         let addresses = bound.addresses();
         let mut started = start(config, data, http, bound, ring).await?;
-        announce(&addresses);
+        let _sign = announce(data, &addresses, config.server.tls_certificate.is_some());
         let server = started.running.take_server();
         let served = async {
             match server {
@@ -139,6 +144,7 @@ async fn start(
         registry::sites(config, data, seal).await.map_err(ServeError::Sites)?;
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrapped(config, data, sites);
+    let (known, plane) = watch::channel(None);
     let parts = Parts {
         clock: Arc::new(SteadyClock::of_machine()),
         seed: seed(),
@@ -149,13 +155,14 @@ async fn start(
         metrics,
         sites,
         store: opened.journal,
-        messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0))),
+        messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0), plane)),
         on_fatal: Box::new(|problem| {
             error!(problem, "cannot go on");
             std::process::exit(EXIT_FATAL);
         }),
     };
     let plane = wiring::start(parts, remains, reports);
+    known.send_replace(Some(plane.clone()));
     let rehearsals = match faults {
         Some(faults) => Rehearsals::new(plane.clone(), faults, settings::chaos(config), strikes),
         None => Rehearsals::off(),
@@ -201,14 +208,22 @@ fn seed() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-fn announce(addresses: &[SocketAddr]) {
+/// Tells that requests are answered from now on; what is given back is held until the end.
+fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<Sign> {
     for address in addresses {
         info!(%address, "serving");
+    }
+    let addresses = addresses.iter().map(|at| ServerAddress::at(*at, tls).to_string());
+    let runs = Runs { process: std::process::id(), addresses: addresses.collect() };
+    let sign = runs.announce(data);
+    if let Err(problem) = &sign {
+        warn!(%problem, "`cospan stop` will not find this server");
     }
     // Without a service manager there is nobody to tell.
     if let Err(problem) = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]) {
         warn!(%problem, "the service manager was not told that we are ready");
     }
+    sign.ok()
 }
 
 /// Waits for the first signal to end; a second one ends at once.

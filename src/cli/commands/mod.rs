@@ -1,5 +1,6 @@
 //! One module a command, or a family of commands.
 
+pub(super) mod background;
 pub(super) mod bench;
 pub(super) mod chaos;
 pub(super) mod cluster;
@@ -9,6 +10,7 @@ pub(super) mod explain;
 pub(super) mod file;
 mod group;
 pub(super) mod key;
+mod last_words;
 pub(super) mod list;
 pub(super) mod logs;
 pub(super) mod map;
