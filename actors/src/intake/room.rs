@@ -64,9 +64,7 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn of(view: &View) -> Self {
         let mut kept = Self::default();
-        view.jobs
-            .values()
-            .for_each(|job| kept.add(&job.owner, Share::of(once(&*job.spec))));
+        view.jobs.values().for_each(|job| kept.add(&job.owner, Share::of(once(&*job.spec))));
         kept
     }
 
