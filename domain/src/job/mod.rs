@@ -17,6 +17,7 @@ pub mod evolve;
 pub mod parameters;
 mod program;
 mod request;
+pub mod reservation;
 pub mod spec;
 pub mod state;
 pub mod table;

@@ -7,9 +7,12 @@ mod restarts;
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
-use crate::job::state::{AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Run};
+use crate::job::state::{
+    AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Reservation, Run,
+};
 use crate::placed::Placement;
 use crate::planted::{Bug, bug};
+use crate::reserve::Search;
 use crate::units::{Bytes, Timestamp};
 
 /// Applies an event. Total: what was journalled is never refused.
@@ -19,6 +22,14 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobPlaced { round, placements, start_estimate, by } => {
             job.placed_by = by.clone();
             place(job, *round, placements, *start_estimate, at);
+        }
+        Happened::ReservationSought { wanted, placements, lead } => {
+            let last = job.reservation.as_ref().map(Reservation::last_serial).unwrap_or_default();
+            let search = Search::after(wanted.clone(), last);
+            job.reservation = Some(Reservation::sought(search, placements.clone(), *lead, at));
+        }
+        Happened::ReservationAnswered { outcome, .. } => {
+            job.reservation.iter_mut().for_each(|reservation| reservation.record(*outcome, at));
         }
         Happened::StartPostponed { .. }
         | Happened::ComponentFailed { .. }
@@ -51,6 +62,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::PayloadsSucceeded => {
             job.phase = Phase::Collecting { since: at };
             job.instants.succeeded = Some(at);
+            release_reservation(job, at);
         }
         Happened::OutputFound { component, output, content } => {
             with_output(job, *component, *output, |o| o.content = Some(*content));
@@ -66,6 +78,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         }
         Happened::JobRequeued { not_before } => {
             job.phase = Phase::Queued { since: at, not_before: *not_before };
+            job.reservation.iter_mut().for_each(|reservation| reservation.spent = true);
         }
         Happened::PriorityChanged { to, by } => {
             job.priority = *to;
@@ -112,6 +125,12 @@ fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
         component.restart = None;
     }
     job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
+    release_reservation(job, at);
+}
+
+/// What is left of it goes back to the sites.
+fn release_reservation(job: &mut Job, at: Timestamp) {
+    job.reservation.iter_mut().for_each(|reservation| reservation.give_up(at));
 }
 
 fn with(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {

@@ -59,7 +59,7 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
                 search.give_up();
             }
             asked += 1;
-            let outcome = tables.answer(search.job(), &ask);
+            let outcome = tables.answer(&search.job, &ask);
             search.record(outcome);
         };
         assert_eq!(standing, Standing::Failed(Failure::GivenUp), "after {steps}");
@@ -86,7 +86,7 @@ fn no_more_windows_are_tried_than_the_job_allows() {
     let mut tables = tables();
     let (search, standing) = tables.run(Coallocation { windows_max: 1, ..job(20, two()) });
     assert_eq!(standing, Standing::Failed(Failure::WindowsTried));
-    assert_eq!(search.windows_tried(), 1);
+    assert_eq!(search.windows_tried, 1);
     assert!(tables.is_empty());
 }
 
