@@ -14,8 +14,8 @@ use super::control::ControlFile;
 use super::{Call, Fault, Faults};
 use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
-    Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
-    TagLookup,
+    Observation, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
+    Submitted, TagLookup,
 };
 
 /// A site whose calls go wrong as its [`Faults`] say.
@@ -142,6 +142,11 @@ impl Site for FaultySite {
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         self.inner.changes()
+    }
+
+    /// As they are: no fault strikes what is asked about reservations.
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.inner.reservations()
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
