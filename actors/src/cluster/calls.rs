@@ -31,6 +31,7 @@ pub enum CallKind {
     DeleteContent,
     Read,
     RoundTrip,
+    Reserve,
 }
 
 impl CallKind {
@@ -53,6 +54,7 @@ impl CallKind {
             CallKind::DeleteContent => "delete-content",
             CallKind::Read => "read",
             CallKind::RoundTrip => "round-trip",
+            CallKind::Reserve => "reserve",
         }
     }
 
