@@ -1,5 +1,6 @@
 //! The port between the control plane and one site.
 
+mod call_kind;
 mod copies;
 mod reservations;
 
@@ -20,6 +21,7 @@ pub use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use thiserror::Error;
 
+pub use call_kind::CallKind;
 pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
 pub use reservations::{FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved};
 

@@ -9,11 +9,11 @@ use cospan_domain::reserve::{
     Ask, Outcome, ReservationRequest, ReservationTag, Serial, StartWindow,
 };
 use cospan_domain::units::DurationMs;
-use cospan_sites::port::{ReservationOrder, Reservations, Site, SiteError};
+use cospan_sites::port::{CallKind, ReservationOrder, Reservations, Site, SiteError};
 
 use super::actor::JobActor;
 use super::effects::{Pending, RETRY, call_at};
-use crate::cluster::{Call, CallKind};
+use crate::cluster::Call;
 
 /// How long a site keeps a reservation that is not confirmed: longer than a search may take, as
 /// each one is renewed before they are confirmed.
