@@ -2,17 +2,15 @@
 
 mod attempts;
 mod claims;
+mod reservations;
 mod restarts;
 
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
-use crate::job::state::{
-    AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Reservation, Run,
-};
+use crate::job::state::{AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Run};
 use crate::placed::Placement;
 use crate::planted::{Bug, bug};
-use crate::reserve::Search;
 use crate::units::{Bytes, Timestamp};
 
 /// Applies an event. Total: what was journalled is never refused.
@@ -23,13 +21,8 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             job.placed_by = by.clone();
             place(job, *round, placements, *start_estimate, at);
         }
-        Happened::ReservationSought { wanted, placements, lead } => {
-            let last = job.reservation.as_ref().map(Reservation::last_serial).unwrap_or_default();
-            let search = Search::after(wanted.clone(), last);
-            job.reservation = Some(Reservation::sought(search, placements.clone(), *lead, at));
-        }
-        Happened::ReservationAnswered { outcome, .. } => {
-            job.reservation.iter_mut().for_each(|reservation| reservation.record(*outcome, at));
+        Happened::ReservationSought { .. } | Happened::ReservationAnswered { .. } => {
+            reservations::evolve(job, &event.what, at);
         }
         Happened::StartPostponed { .. }
         | Happened::ComponentFailed { .. }
@@ -59,11 +52,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobStarted => start(job, at),
         Happened::SiteCharged { component, charge } => charge_site(job, *component, charge),
         Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
-        Happened::PayloadsSucceeded => {
-            job.phase = Phase::Collecting { since: at };
-            job.instants.succeeded = Some(at);
-            release_reservation(job, at);
-        }
+        Happened::PayloadsSucceeded => succeed(job, at),
         Happened::OutputFound { component, output, content } => {
             with_output(job, *component, *output, |o| o.content = Some(*content));
         }
@@ -76,10 +65,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
                 *then = next.clone();
             }
         }
-        Happened::JobRequeued { not_before } => {
-            job.phase = Phase::Queued { since: at, not_before: *not_before };
-            job.reservation.iter_mut().for_each(|reservation| reservation.spent = true);
-        }
+        Happened::JobRequeued { not_before } => requeue(job, *not_before, at),
         Happened::PriorityChanged { to, by } => {
             job.priority = *to;
             job.promoted = by.is_none();
@@ -125,12 +111,18 @@ fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
         component.restart = None;
     }
     job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
-    release_reservation(job, at);
+    reservations::release(job, at);
 }
 
-/// What is left of it goes back to the sites.
-fn release_reservation(job: &mut Job, at: Timestamp) {
-    job.reservation.iter_mut().for_each(|reservation| reservation.give_up(at));
+fn succeed(job: &mut Job, at: Timestamp) {
+    job.phase = Phase::Collecting { since: at };
+    job.instants.succeeded = Some(at);
+    reservations::release(job, at);
+}
+
+fn requeue(job: &mut Job, not_before: Timestamp, at: Timestamp) {
+    job.phase = Phase::Queued { since: at, not_before };
+    reservations::spend(job);
 }
 
 fn with(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {
