@@ -4,6 +4,7 @@
 
 mod backend;
 mod explained;
+mod promised;
 mod records;
 mod registry;
 pub(crate) mod running;

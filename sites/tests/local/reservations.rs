@@ -37,8 +37,9 @@ fn wanted(job: u64, processors: u32, window: StartWindow) -> ReservationOrder {
 /// Reserves from now on, for good.
 async fn reserved_now(fixture: &LocalSiteFixture, job: u64, processors: u32) {
     let now = clock(&*fixture.site).await;
-    let granted = fixture.site.request(&wanted(job, processors, StartWindow::new(now, FOREVER)));
-    assert!(matches!(granted.await, Ok(Answer::Granted { .. })));
+    let order = wanted(job, processors, StartWindow::new(now, FOREVER));
+    let granted = fixture.site.request(&order).await;
+    assert!(matches!(granted, Ok(Answer::Granted { .. })), "{granted:?}");
     assert_eq!(fixture.site.confirm(reservation(job)).await, Ok(true));
 }
 
