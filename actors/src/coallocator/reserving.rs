@@ -10,7 +10,9 @@ use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::Placement;
-use cospan_domain::placement::{GridSite, GridSnapshot, PlacementRequest, rank_to_reserve};
+use cospan_domain::placement::{
+    Acceptance, GridSite, GridSnapshot, PlacementRequest, rank_to_reserve,
+};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
@@ -128,7 +130,11 @@ fn candidates(shared: &Shared, job: &Job, grid: &GridSnapshot) -> Vec<Vec<Placem
 
 /// Whether some site may still turn out to grant reservations, or take placements again.
 fn may_change(grid: &GridSnapshot) -> bool {
-    grid.sites().iter().any(|site| GridSite::grants_reservations(site) != Some(false))
+    let may = |site: &GridSite| match site.grants_reservations() {
+        Some(grants) => grants && site.acceptance != Acceptance::Open,
+        None => true,
+    };
+    grid.sites().iter().any(may)
 }
 
 impl Handler<Told> for CoAllocator {

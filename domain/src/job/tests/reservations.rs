@@ -278,6 +278,8 @@ proptest! {
         }
         let job = &story.world.job;
         let reservation = job.reservation.as_ref().unwrap();
+        let moves_on = story.question().is_none() && job.phase.kind() != PhaseKind::Aborting;
+        prop_assert!(moves_on, "{:?}", job.phase);
         for serial in story.held() {
             prop_assert!(reservation.needs(serial) || excused.contains(&serial), "{serial:?}");
         }

@@ -257,7 +257,7 @@ impl Search {
             }
             Step::Confirmed => {}
         }
-        if self.given_up && !matches!(self.step, Step::Release { .. } | Step::Confirmed) {
+        if self.given_up && !matches!(self.step, Step::Release { .. }) {
             self.release(Failure::GivenUp);
         }
     }
