@@ -53,7 +53,9 @@ pub(crate) fn clock(at: Instant) -> String {
 pub(crate) fn local(at: Instant) -> String {
     let ms = i64::try_from(at.0.0).unwrap_or(i64::MAX);
     match jiff::Timestamp::from_millisecond(ms) {
-        Ok(time) => time.to_zoned(jiff::tz::TimeZone::system()).strftime(LOCAL).to_string(),
+        Ok(time) => {
+            time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime(LOCAL).to_string()
+        }
         Err(_) => clock(at),
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use cospan_domain::units::Timestamp;
 use jiff::civil::{DateTime, Time};
-use jiff::{ToSpan, Zoned};
+use jiff::{ToSpan, ZonedDateTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 use utoipa::ToSchema;
@@ -33,7 +33,7 @@ impl Moment {
     ///
     /// # Errors
     /// It is no time, or lies before 1970.
-    pub fn read(text: &str, now: &Zoned) -> Result<Self, InvalidMoment> {
+    pub fn read(text: &str, now: &ZonedDateTime) -> Result<Self, InvalidMoment> {
         let text = text.trim();
         let read = relative(text, now).or_else(|| absolute(text, now));
         let ms = read.and_then(|at| u64::try_from(at.timestamp().as_millisecond()).ok());
@@ -42,10 +42,10 @@ impl Moment {
     }
 }
 
-fn relative(text: &str, now: &Zoned) -> Option<Zoned> {
+fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     let on = |date: jiff::civil::Date, time: &str| {
         let time: Time = time.trim().parse().ok()?;
-        date.to_datetime(time).to_zoned(now.time_zone().clone()).ok()
+        date.to_datetime(time).to_zoned_datetime(now.time_zone().clone()).ok()
     };
     if text == "now" {
         return Some(now.clone());
@@ -70,18 +70,18 @@ fn relative(text: &str, now: &Zoned) -> Option<Zoned> {
     }
 }
 
-fn absolute(text: &str, now: &Zoned) -> Option<Zoned> {
+fn absolute(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     let zone = now.time_zone();
-    let local = || text.parse::<DateTime>().ok()?.to_zoned(zone.clone()).ok();
-    let utc = || Some(text.parse::<jiff::Timestamp>().ok()?.to_zoned(zone.clone()));
-    text.parse::<Zoned>().ok().or_else(utc).or_else(local)
+    let local = || text.parse::<DateTime>().ok()?.to_zoned_datetime(zone.clone()).ok();
+    let utc = || Some(text.parse::<jiff::Timestamp>().ok()?.to_zoned_datetime(zone.clone()));
+    text.parse::<ZonedDateTime>().ok().or_else(utc).or_else(local)
 }
 
 impl FromStr for Moment {
     type Err = InvalidMoment;
 
     fn from_str(text: &str) -> Result<Self, InvalidMoment> {
-        Self::read(text, &Zoned::now())
+        Self::read(text, &ZonedDateTime::now())
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     /// What it means in central Europe, in UTC; `now` is local there.
     fn read(text: &str, now: &str) -> String {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        let now = now.parse::<DateTime>().unwrap().to_zoned(zone).unwrap();
+        let now = now.parse::<DateTime>().unwrap().to_zoned_datetime(zone).unwrap();
         Moment::read(text, &now).map_or_else(|error| error.to_string(), |at| at.to_string())
     }
 
