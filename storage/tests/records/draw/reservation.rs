@@ -5,6 +5,7 @@ use cospan_domain::job::event::Happened;
 use cospan_domain::job::state::Reservation;
 use cospan_domain::placed::Placement;
 use cospan_domain::reserve::{Coallocation, Outcome, Part, Search, Serial, Standing, StartWindow};
+use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::Draw;
@@ -57,7 +58,7 @@ impl Draw {
         let sites: Vec<_> = (0..3).map(|_| self.name()).collect();
         let parts = (0..=self.below(3)).map(|_| Part {
             component: self.index(),
-            resources: self.resources(),
+            resources: Resources::processors(self.n32()),
             length: DurationMs(u64::from(self.n32())),
             sites: sites.iter().skip(self.below(2)).cloned().collect(),
             offset: DurationMs::ZERO,
