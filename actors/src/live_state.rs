@@ -49,6 +49,7 @@ impl SiteReport {
             largest_component: description.largest_component.clone(),
             labels: description.labels.clone(),
             queues: description.capabilities.queues,
+            reservations: description.capabilities.reservations,
         }));
         self.description = Some(Arc::new(description));
     }

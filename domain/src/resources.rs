@@ -8,6 +8,9 @@ use std::sync::Arc;
 /// a demand on them, and nothing that is taken beside them.
 pub const GFLOPS: &str = "gflops";
 
+/// By which name memory is counted, in MB.
+pub const MEMORY: &str = "memory_mb";
+
 /// A vector of counted resources: processors, and any other count by name
 /// (`memory_mb`, `disk_mb`, `gpus`, ...). A name that is missing counts as zero.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

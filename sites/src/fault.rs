@@ -10,6 +10,7 @@
 
 mod control;
 mod injection;
+mod reservations;
 mod site;
 
 pub use control::ControlError;

@@ -16,6 +16,7 @@ mod ending;
 mod entry;
 mod evidence;
 mod files;
+mod leases;
 mod ledger;
 mod process;
 mod reach;
@@ -44,7 +45,7 @@ use crate::files::{AreaConfig, FileArea};
 use crate::ping;
 use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
-    Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use crate::wrapper::seal::Seal;
 
@@ -239,6 +240,10 @@ impl Site for LocalSite {
 
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         Some(self.shared.changes.subscribe())
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        Some(self)
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {

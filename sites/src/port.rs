@@ -2,6 +2,7 @@
 
 mod call_kind;
 mod copies;
+mod reservations;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::spec::Program;
 use cospan_domain::labels::Labels;
+use cospan_domain::reserve::ReservationTag;
 use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;
 pub use cospan_domain::transfer::place::FilePlace;
@@ -21,6 +23,7 @@ use thiserror::Error;
 
 pub use call_kind::CallKind;
 pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
+pub use reservations::{FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved};
 
 /// What is known after a call to a site went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -51,6 +54,8 @@ pub enum SiteError {
 pub struct Capabilities {
     /// What cannot start at once may wait in its own queue, for hours if need be.
     pub queues: bool,
+    /// It promises processors for later ([`Site::reservations`]).
+    pub reservations: bool,
 }
 
 /// What a site is.
@@ -250,6 +255,8 @@ pub struct AttemptOrder {
     pub inputs: Vec<(Content, RelPath)>,
     /// Options for the resource manager as they are.
     pub lrm_options: Vec<Arc<str>>,
+    /// The reservation that it uses.
+    pub reservation: Option<ReservationTag>,
     /// It is to start no earlier than after this long, counted from the submission.
     pub begin_in: DurationMs,
     /// Longest time at the gate.
@@ -279,6 +286,7 @@ impl AttemptOrder {
             staged_executable: None,
             inputs: Vec::new(),
             lrm_options: Vec::new(),
+            reservation: None,
             begin_in: DurationMs::ZERO,
             hold_max: DurationMs::from_secs(600),
             wall_time,
@@ -409,6 +417,11 @@ pub trait Site: Send + Sync {
     /// Hints that something may have changed since the last status: the number
     /// grows. Nothing may depend on them; most sites have none.
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        None
+    }
+
+    /// How it is asked for reservations, if it grants any.
+    fn reservations(&self) -> Option<&dyn Reservations> {
         None
     }
 

@@ -11,5 +11,6 @@ mod local {
     mod deaths;
     mod places;
     mod reach;
+    mod reservations;
     mod reuse;
 }

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use super::ids::IdList;
 use crate::api::v1::Length;
 use crate::api::v1::control::StateName;
+use crate::api::v1::moment::Moment;
 use crate::client::JobFilter;
 
 /// `submit`
@@ -44,6 +45,13 @@ pub(crate) struct SubmitArgs {
     /// With --wait: give up waiting after this time (exit code 6); the jobs go on.
     #[arg(long, requires = "wait", value_name = "DURATION")]
     pub(crate) timeout: Option<Length>,
+    /// Have each job promised a start, or refused: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
+    /// Without a zone it is local time. In place of `[reservation]` in the job file.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start: Option<Moment>,
+    /// With --start: or up to so much later.
+    #[arg(long, requires = "start", value_name = "DURATION")]
+    pub(crate) within: Option<Length>,
     /// Accept a job although no known site could ever hold it.
     #[arg(long)]
     pub(crate) allow_unplaceable: bool,

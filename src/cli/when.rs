@@ -49,6 +49,20 @@ pub(crate) fn clock(at: Instant) -> String {
     }
 }
 
+/// An instant to the second, in the zone of whoever reads it, in a form that is read back.
+pub(crate) fn local(at: Instant) -> String {
+    let ms = i64::try_from(at.0.0).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_millisecond(ms) {
+        Ok(time) => {
+            time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime(LOCAL).to_string()
+        }
+        Err(_) => clock(at),
+    }
+}
+
+/// `2026-11-27T09:00:00+01:00`
+const LOCAL: &str = "%Y-%m-%dT%H:%M:%S%:z";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -107,6 +107,7 @@ pub(super) fn read(
         max_retries: 0,
         restart_scope: RestartScopeName::default(),
         acquisition: None,
+        reservation: None,
         runner: None,
         sweep,
         warning: all.last(&["signal"]).map(warning).transpose()?,

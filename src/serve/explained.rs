@@ -16,7 +16,7 @@ use crate::api::v1::explain::{
     RefusedReport, TransferReport, WithheldReport,
 };
 use crate::api::v1::happened::{Names, abort_cause};
-use crate::serve::{verdicts, waits};
+use crate::serve::{promised, verdicts, waits};
 
 /// How far a copy of some content has come on its way to a site.
 #[derive(Debug, Clone, Default)]
@@ -226,7 +226,8 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
             format!("it waits for its turn: at most {limit} run(s) of its sweep at once")
         }
         Wait::Phase => {
-            let mut summary = phase(job, explanation.next_claim);
+            let promised = promised::told(job);
+            let mut summary = promised.unwrap_or_else(|| phase(job, explanation.next_claim));
             for site in verdicts::removed(job, explanation) {
                 summary.push_str(&format!("; site {site} is no longer in the configuration"));
             }
@@ -235,7 +236,8 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
             }
             summary
         }
-        Wait::NotSubmitted | Wait::Placement => placement(explanation, standing),
+        Wait::Placement => promised::told(job).unwrap_or_else(|| placement(explanation, standing)),
+        Wait::NotSubmitted => placement(explanation, standing),
     }
 }
 

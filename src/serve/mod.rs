@@ -5,6 +5,7 @@
 mod backend;
 mod explained;
 mod last_words;
+mod promised;
 mod records;
 mod registry;
 pub(crate) mod running;

@@ -119,6 +119,7 @@ pub(crate) fn waiting_job() -> Job {
         setbacks: Default::default(),
         instants: Default::default(),
         placed_by: None,
+        reservation: None,
         told: Default::default(),
         revision: 1,
     }

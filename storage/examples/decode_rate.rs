@@ -140,6 +140,7 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         promoted: false,
         instants: Instants::default(),
         placed_by: None,
+        reservation: None,
         told: Default::default(),
         revision: 1,
     })

@@ -4,6 +4,7 @@
 
 mod damage;
 mod refusals;
+mod reserved;
 mod tls;
 mod typed;
 

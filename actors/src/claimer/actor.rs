@@ -169,7 +169,10 @@ impl Claimer {
         }
         let placed = job.unclaimed().filter_map(|index| {
             let component = job.components.get(index.0 as usize)?;
-            component.placement.as_ref().map(|placement| placement.site.clone())
+            let placement = component.placement.as_ref();
+            // What was promised need not be idle.
+            let placement = placement.filter(|place| place.acquisition.promised().is_none());
+            placement.map(|placement| placement.site.clone())
         });
         sites.extend(placed.map(|site| (site, since - FRESH)));
         sites

@@ -1,11 +1,13 @@
 //! The cluster actor: what it owns, and when it looks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, StreamHandler};
 use cospan_domain::ids::SiteName;
 use cospan_domain::machine::Machine;
+use cospan_domain::reserve::ReservationTag;
 use cospan_domain::site::SiteMachine;
 use cospan_domain::site::contact::ContactLog;
 use cospan_domain::site::state::SiteRecord;
@@ -42,6 +44,8 @@ pub struct Cluster {
     /// Whether the last sweep left something of ours; unknown counts as yes.
     pub(super) left_there: bool,
     pub(super) reconciling: bool,
+    /// Reservations that nobody needed at the last look.
+    pub(super) orphans: BTreeSet<ReservationTag>,
     pub(super) seen: Seen,
     pub(super) schedule: RoundTripSchedule,
     pub(super) gauges: Gauges,
@@ -86,6 +90,7 @@ impl Cluster {
             reconciled_at: None,
             left_there: true,
             reconciling: false,
+            orphans: BTreeSet::new(),
             seen: Seen::default(),
             schedule,
             gauges,

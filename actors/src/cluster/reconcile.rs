@@ -7,6 +7,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{InstanceId, JobId, Tag};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::planted::{Bug, bug};
+use cospan_domain::reserve::ReservationTag;
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::Timestamp;
@@ -15,6 +16,7 @@ use tracing::{info, warn};
 
 use super::Cluster;
 use crate::api::View;
+use crate::shared::Shared;
 
 /// Removals that are under way at the same time.
 const SWEPT_AT_ONCE: usize = 8;
@@ -56,6 +58,36 @@ pub(super) fn fate(
     }
 }
 
+/// Whether what a site holds under this tag is of use to its job, or may be.
+fn is_needed(tag: &ReservationTag, view: &View) -> bool {
+    let job = view.jobs.get(&tag.job).filter(|job| !job.is_final());
+    let reservation = job.and_then(|job| job.reservation.as_ref());
+    reservation.is_some_and(|reservation| reservation.needs(tag.serial))
+}
+
+/// Reservations of ours that nobody needs; those that were so at the last look, too, are
+/// cancelled. Returns the others.
+async fn cancel_orphans(
+    site: &dyn Site,
+    shared: &Shared,
+    seen_before: &BTreeSet<ReservationTag>,
+) -> Result<BTreeSet<ReservationTag>, SiteError> {
+    let Some(granting) = site.reservations() else { return Ok(BTreeSet::new()) };
+    let mut orphans = BTreeSet::new();
+    for tag in granting.list().await?.into_keys().filter(|tag| tag.instance == shared.instance) {
+        if is_needed(&tag, &shared.view.load()) {
+            continue;
+        }
+        if seen_before.contains(&tag) {
+            warn!(site = %site.name(), %tag, "nobody needs this reservation; cancelled");
+            granting.release(tag).await?;
+        } else {
+            orphans.insert(tag);
+        }
+    }
+    Ok(orphans)
+}
+
 fn ended_at(job: &Job) -> Option<Timestamp> {
     match job.phase {
         Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => Some(at),
@@ -94,6 +126,7 @@ impl Cluster {
         self.reconciling = true;
         let site = self.site.clone();
         let (shared, name) = (self.shared.clone(), self.name.clone());
+        let seen_before = self.orphans.clone();
         let sweep = async move {
             let found = site.list_attempts().await?;
             let keep = shared.settings.keep_attempts;
@@ -111,8 +144,10 @@ impl Cluster {
                 }
                 futures_util::future::try_join_all(removals).await?;
             }
+            let orphans = cancel_orphans(&*site, &shared, &seen_before).await?;
+            left_there |= !orphans.is_empty();
             if strays.is_empty() {
-                return Ok::<_, SiteError>((0, left_there));
+                return Ok::<_, SiteError>((0, left_there, orphans));
             }
             let status = site.status(&strays).await?;
             let mut ended = 0;
@@ -122,15 +157,16 @@ impl Cluster {
                 site.cancel(*tag, None).await?;
                 ended += 1;
             }
-            Ok((ended, true))
+            Ok((ended, true, orphans))
         };
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
             this.reconciled_at = Some(now);
             match swept {
-                Ok((ended, left_there)) => {
+                Ok((ended, left_there, orphans)) => {
                     this.left_there = left_there;
+                    this.orphans = orphans;
                     if ended > 0 {
                         info!(site = %this.name, ended, "reconciled");
                     }

@@ -17,6 +17,7 @@ use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
 use super::grid::{GridMaker, Offers};
+use super::reserving::Seeking;
 use crate::actor_registry::{Dirty, Look};
 use crate::api::View;
 use crate::chaos::{self, Point};
@@ -32,14 +33,16 @@ const HOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// Takes jobs from the placement queues and finds sites for them.
 pub struct CoAllocator {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     queues: PlacementQueues,
     /// Sweeps that may have only so many runs at once.
     groups: Groups,
     /// Lengths of the queues as shown, by class.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
-    grid: GridMaker,
-    offers: Offers,
+    pub(super) grid: GridMaker,
+    pub(super) offers: Offers,
+    /// Jobs that want a reservation.
+    pub(super) seeking: Seeking,
     /// Jobs that were offered a place and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
     depth: prometheus::IntGauge,
@@ -92,6 +95,7 @@ impl CoAllocator {
             lengths: Priority::ALL.map(length),
             grid: GridMaker::default(),
             offers: Offers::default(),
+            seeking: Seeking::default(),
             asked: BTreeSet::new(),
             scan: None,
             again: false,
@@ -110,6 +114,7 @@ impl CoAllocator {
         let view = self.shared.view.load();
         for job in view.jobs.values() {
             self.groups.note(job);
+            self.seeking.fold(job.id, Some(job));
         }
         for group in self.groups.all() {
             self.groups.give_turns(group, std::iter::empty());
@@ -147,6 +152,7 @@ impl CoAllocator {
     /// A job as it stands in the view, and as its sweep lets it be tried.
     fn fold(&mut self, view: &View, id: JobId) {
         let job = view.jobs.get(&id);
+        self.seeking.fold(id, job.map(AsRef::as_ref));
         if self.shunned.contains(&id) {
             if job.is_some_and(|job| is_to_hold(job)) {
                 return;
@@ -175,6 +181,7 @@ impl CoAllocator {
         } else if !self.queues.is_empty() {
             self.begin(ctx);
         }
+        self.tell_seeking(ctx);
         self.want_information();
         self.set_timers(ctx, now);
         self.show_metrics();

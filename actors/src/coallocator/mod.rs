@@ -5,6 +5,7 @@ mod actor;
 mod estimate;
 mod explain;
 mod grid;
+mod reserving;
 #[cfg(test)]
 mod tests;
 

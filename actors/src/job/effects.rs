@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::acquire::Promised;
 use cospan_domain::content::Chunk;
 use cospan_domain::ids::{Attempt, ComponentIndex, SiteName, Tag};
 use cospan_domain::job::command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
@@ -13,6 +14,7 @@ use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
 use cospan_domain::job::state::{Component, Job, Run};
 use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
+use cospan_domain::reserve::ReservationTag;
 use cospan_domain::runner::Launch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, Breaker};
@@ -24,13 +26,14 @@ use cospan_sites::port::{
 };
 
 use super::actor::JobActor;
+use super::reserving;
 use crate::chaos::{self, Point};
 use crate::cluster::{AskAdmission, Call, Charge};
 use crate::coallocator::may_try_out;
 use crate::information::RegisterOutput;
 
 /// Before an effect that failed is tried again, at first; see [`super::again`].
-const RETRY: DurationMs = DurationMs(1_000);
+pub(super) const RETRY: DurationMs = DurationMs(1_000);
 /// Before an order to end is given again to an attempt that is still there, at first.
 const END_AGAIN: DurationMs = DurationMs(5_000);
 
@@ -38,7 +41,7 @@ const END_AGAIN: DurationMs = DurationMs(5_000);
 const CHUNKS: &str = "COSPAN_CHUNKS";
 
 type Outcome = (Option<JobCommand>, DurationMs);
-type Pending = futures_util::future::BoxFuture<'static, Outcome>;
+pub(super) type Pending = futures_util::future::BoxFuture<'static, Outcome>;
 
 /// Starts an effect. `false` if it must wait for something that will make the
 /// job look again.
@@ -68,6 +71,7 @@ fn pending(actor: &JobActor, effect: &JobEffect) -> Option<Pending> {
         EffectKind::RecordCharge => Some(record_charge(actor, effect)),
         EffectKind::ReadOutput(output) => Some(read_output(actor, effect, output)),
         EffectKind::RegisterOutput(output) => register_output(actor, effect, output),
+        EffectKind::Reserve => reserving::ask(actor),
     }
 }
 
@@ -82,7 +86,16 @@ fn call<T: Send + 'static>(
     effect: &JobEffect,
     call: Call<T>,
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
-    let cluster = actor.site_of(effect).and_then(|s| actor.shared.actors.clusters.addr(&s));
+    call_at(actor, actor.site_of(effect).as_ref(), call)
+}
+
+/// One call to a site, through its cluster actor.
+pub(super) fn call_at<T: Send + 'static>(
+    actor: &JobActor,
+    site: Option<&SiteName>,
+    call: Call<T>,
+) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
+    let cluster = site.and_then(|site| actor.shared.actors.clusters.addr(site));
     Box::pin(async move {
         chaos::reach(Point::SpawnedFuture);
         match cluster {
@@ -219,10 +232,19 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let staged = at_site.program.executable.content();
     let tag = tag(actor, effect);
     let component = job.components.get(effect.component.0 as usize);
-    let hold_max = component.map(Component::acquisition).unwrap_or_default();
-    let hold_max = hold_max.wrapper_hold(&actor.shared.settings.job);
+    let now = actor.shared.clock.now();
+    let acquisition = component.map(Component::acquisition).unwrap_or_default();
+    let promised = acquisition.promised();
+    // What is left of a reservation beside the wall time; see `lease_length`.
+    let hold_max = match promised {
+        Some(promised) => promised.to.since(now + job.spec.wall_time),
+        None => acquisition.wrapper_hold(&actor.shared.settings.job),
+    };
+    let (instance, id) = (actor.shared.instance, job.id);
+    let reservation =
+        promised.map(|Promised { serial, .. }| ReservationTag { instance, job: id, serial });
     let not_before = component.and_then(|component| component.not_before);
-    let begin_in = not_before.map(|at| at.since(actor.shared.clock.now())).unwrap_or_default();
+    let begin_in = not_before.map(|at| at.since(now)).unwrap_or_default();
     AttemptOrder {
         tag,
         round: job.round,
@@ -232,6 +254,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         staged_executable: staged.map(|content| content.digest),
         inputs,
         lrm_options: at_site.lrm_options,
+        reservation,
         begin_in,
         hold_max,
         wall_time: job.spec.wall_time,

@@ -6,6 +6,7 @@ mod again;
 mod count;
 mod effects;
 mod external_state;
+mod reserving;
 mod silence;
 #[cfg(test)]
 mod tests;

@@ -126,6 +126,8 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         | Happened::OutputFound { component, .. }
         | Happened::OutputCollected { component, .. } => Some(*component),
         Happened::JobPlaced { .. }
+        | Happened::ReservationSought { .. }
+        | Happened::ReservationAnswered { .. }
         | Happened::StartPostponed { .. }
         | Happened::InputsArrived
         | Happened::AvoidanceLapsed

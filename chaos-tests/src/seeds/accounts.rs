@@ -270,6 +270,7 @@ mod tests {
             promoted: false,
             instants: Instants::default(),
             placed_by: None,
+            reservation: None,
             told: Default::default(),
             revision: 1,
         }

@@ -160,6 +160,7 @@ mod tests {
             setbacks: Default::default(),
             instants: Default::default(),
             placed_by: None,
+            reservation: None,
             told: Default::default(),
             revision: 1,
         }

@@ -1,15 +1,19 @@
 //! Getting processors for a placed component: claimed while they are idle (KOALA, section 4.5;
-//! see [`crate::claim`]), or waited for in the site's own queue.
+//! see [`crate::claim`]), waited for in the site's own queue, or reserved (see
+//! [`crate::reserve`]).
 //!
 //! A placement says which. Everything after it (gate, common start, restart, accounting,
-//! explanation) is the same for both.
+//! explanation) is the same for all.
 
 mod options;
+mod wish;
 
 pub use options::{AcquisitionMode, AcquisitionOptions};
+pub use wish::{InvalidWish, ReservationWish};
 
 use crate::job::parameters::JobParameters;
-use crate::units::DurationMs;
+use crate::reserve::Serial;
+use crate::units::{DurationMs, Timestamp};
 
 /// How a placed component gets its processors at its site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +24,19 @@ pub enum Acquisition {
     ClaimNow,
     /// It waits in the site's own queue.
     Queue(QueueLimits),
+    /// Its site has promised them.
+    Reserved(Promised),
+}
+
+/// The reservation that a component uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Promised {
+    /// Its serial within the job.
+    pub serial: Serial,
+    /// When it begins.
+    pub from: Timestamp,
+    /// When it ends.
+    pub to: Timestamp,
 }
 
 /// How long a component may wait at its site.
@@ -42,7 +59,7 @@ impl Acquisition {
     /// How long a submitted component may take until it is at its gate.
     pub fn ready_within(self, parameters: &JobParameters) -> DurationMs {
         match self {
-            Acquisition::ClaimNow => parameters.claim_timeout,
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => parameters.claim_timeout,
             Acquisition::Queue(limits) => limits.deadline,
         }
     }
@@ -50,7 +67,7 @@ impl Acquisition {
     /// How long it may hold its processors at its gate.
     pub fn max_hold(self, parameters: &JobParameters) -> DurationMs {
         match self {
-            Acquisition::ClaimNow => parameters.hold_max,
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => parameters.hold_max,
             Acquisition::Queue(limits) => limits.max_hold,
         }
     }
@@ -60,7 +77,7 @@ impl Acquisition {
     /// it gives up by itself.
     pub fn wrapper_hold(self, parameters: &JobParameters) -> DurationMs {
         match self {
-            Acquisition::ClaimNow => parameters.hold_max,
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => parameters.hold_max,
             Acquisition::Queue(limits) => limits.max_hold + parameters.hold_slack,
         }
     }
@@ -68,5 +85,18 @@ impl Acquisition {
     /// Whether it waits in its site's own queue, however little is idle there.
     pub fn is_queued(self) -> bool {
         matches!(self, Acquisition::Queue(_))
+    }
+
+    /// Whether it is only worth trying while enough is idle at its site.
+    pub fn asks_idle(self) -> bool {
+        matches!(self, Acquisition::ClaimNow)
+    }
+
+    /// The reservation that it uses, if it does.
+    pub fn promised(self) -> Option<Promised> {
+        match self {
+            Acquisition::Reserved(promised) => Some(promised),
+            Acquisition::ClaimNow | Acquisition::Queue(_) => None,
+        }
     }
 }

@@ -113,7 +113,7 @@ fn place_of(job: &Job, component: ComponentIndex) -> Option<(&SiteName, Resource
 
 fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
     let component = job.components.get(component.0 as usize);
-    component.is_some_and(|component| component.acquisition().is_queued())
+    component.is_some_and(|component| !component.acquisition().asks_idle())
 }
 
 fn wanted(job: &Job) -> Vec<Wanted> {

@@ -55,6 +55,9 @@ impl Job {
             let waiting = self.components.iter().filter(|c| c.awaits_restart());
             return waiting.filter_map(|c| c.restart.as_ref()).map(|r| r.not_before).min();
         }
+        if let Some(begins) = self.reservations_begin() {
+            return Some(self.next_claim.map_or(begins, |next| next.max(begins)));
+        }
         let schedule = self.claim_schedule(&parameters.claim)?;
         match self.next_claim {
             Some(next) => Some(next),
@@ -126,7 +129,9 @@ impl Job {
     pub fn may_be_preempted(&self) -> bool {
         let once = bug(Bug::PreemptOnce);
         let may_run_again = self.spec.rerunnable || self.start_at.is_none() || once;
-        may_run_again && self.setbacks.preemptions < MAX_PREEMPTIONS
+        // What was promised to it is nobody else's.
+        let is_promised = self.reservations_begin().is_some();
+        may_run_again && !is_promised && self.setbacks.preemptions < MAX_PREEMPTIONS
     }
 
     /// T for this job: a job that was aborted again and again takes all or nothing.

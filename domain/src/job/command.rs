@@ -10,6 +10,7 @@ use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
 use crate::job::spec::Priority;
 use crate::placed::{PlacedBy, Placement};
+use crate::reserve::Outcome;
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job.
@@ -26,6 +27,18 @@ pub enum JobCommand {
         placements: Vec<Placement>,
         /// What chose them; `None` where nobody keeps that.
         by: Option<PlacedBy>,
+    },
+    /// It wants a reservation: these sites may be asked, the best first.
+    Reserve {
+        /// By component: where it would go.
+        candidates: Vec<Vec<Placement>>,
+    },
+    /// A site answered a question about a reservation.
+    ReservationAnswered {
+        /// Which question.
+        question: u32,
+        /// The answer.
+        outcome: Outcome,
     },
     /// Look at the clock, and at what others know.
     Look(ExternalState),

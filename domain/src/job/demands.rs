@@ -48,7 +48,9 @@ impl Holding {
 pub fn holdings(job: &Job) -> Vec<Holding> {
     let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
     let planned = |component: &Component| {
-        matches!(component.run, Run::Idle) && (claims || is_placed_again(component))
+        let is_promised = component.acquisition().promised().is_some();
+        matches!(component.run, Run::Idle)
+            && ((claims && !is_promised) || is_placed_again(component))
     };
     let awaited = matches!(job.phase, Phase::Claiming { .. } | Phase::Starting { .. });
     let lives = |component: &Component| component.run.may_live();

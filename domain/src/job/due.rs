@@ -3,7 +3,7 @@
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::Collect;
-use crate::job::state::{Charge, Component, Job, Phase, Run};
+use crate::job::state::{Charge, Component, Job, Phase, Reservation, Run};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
@@ -37,11 +37,13 @@ pub enum EffectKind {
     ReadOutput(u32),
     /// Once this output is at its site, enter it in the catalogue.
     RegisterOutput(u32),
+    /// Ask a site what is due about a reservation; the attempt is the number of the question.
+    Reserve,
 }
 
 impl EffectKind {
     /// Names of all kinds; crash points are generated from them.
-    pub const NAMES: [&'static str; 8] = [
+    pub const NAMES: [&'static str; 9] = [
         "Submit",
         "Withdraw",
         "LookUp",
@@ -50,6 +52,7 @@ impl EffectKind {
         "RecordCharge",
         "ReadOutput",
         "RegisterOutput",
+        "Reserve",
     ];
 
     /// Its name.
@@ -63,15 +66,23 @@ impl EffectKind {
             EffectKind::RecordCharge => Self::NAMES[5],
             EffectKind::ReadOutput(_) => Self::NAMES[6],
             EffectKind::RegisterOutput(_) => Self::NAMES[7],
+            EffectKind::Reserve => Self::NAMES[8],
         }
     }
 }
+
+/// In the place of a component, where an effect belongs to none: it waits for no other.
+const NO_COMPONENT: ComponentIndex = ComponentIndex(u32::MAX);
 
 /// Everything that is due.
 pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
     let mut effects = Vec::new();
     if job.held.is_some() {
         return effects;
+    }
+    if let Some((question, _)) = job.reservation.as_ref().and_then(Reservation::question) {
+        let (component, attempt) = (NO_COMPONENT, Attempt(question));
+        effects.push(JobEffect { component, attempt, kind: EffectKind::Reserve });
     }
     for (index, component) in job.indexed() {
         let mut push = |kind| {
@@ -171,10 +182,14 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
         Run::Uncertain { look_at, .. } => Some(look_at).filter(|at| now < *at),
         _ => None,
     });
+    let silence = job.reservation.as_ref().and_then(|r| r.silent_at(parameters));
     let phase = match job.phase {
         Phase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
         Phase::Placed { .. } => job.claim_time(parameters),
-        Phase::Claiming { since } => claiming_ends(job, parameters, since),
+        Phase::Claiming { since } => {
+            let promised = job.promised_start().filter(|start| now < *start);
+            claiming_ends(job, parameters, since).into_iter().chain(promised).min()
+        }
         Phase::Starting { since } => Some(since + parameters.go_grace),
         // From then on its sites may say any time that it is still there.
         Phase::Running { .. } => {
@@ -189,7 +204,7 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
         | Phase::Failed { .. }
         | Phase::Cancelled { .. } => None,
     };
-    look_ups.chain(phase).min()
+    look_ups.chain(phase).chain(silence).min()
 }
 
 /// From when on the payload of a component ought to be over, if it runs.

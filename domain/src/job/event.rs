@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::content::Content;
-use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, TargetName};
+use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, SiteName, TargetName};
 use crate::job::spec::Priority;
 use crate::job::state::{AbortCause, AfterAbort, Charge, Ending};
 use crate::placed::{PlacedBy, Placement};
-use crate::units::{ClockSkew, Timestamp};
+use crate::reserve::{Coallocation, Outcome};
+use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// One event with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,22 @@ pub enum Happened {
         start_estimate: Timestamp,
         /// What chose them; `None` in records of before that was kept.
         by: Option<PlacedBy>,
+    },
+    /// Sites are asked for reservations.
+    ReservationSought {
+        /// What is asked for.
+        wanted: Coallocation,
+        /// By part, and rank of its site: where the component would go.
+        placements: Vec<Vec<Placement>>,
+        /// They begin so long before the start that is promised.
+        lead: DurationMs,
+    },
+    /// A site answered a question about a reservation.
+    ReservationAnswered {
+        /// The site.
+        site: SiteName,
+        /// The answer, or what silence is taken for.
+        outcome: Outcome,
     },
     /// Input is late: the claim moves with it.
     StartPostponed {
@@ -289,6 +306,8 @@ impl Happened {
     pub fn name(&self) -> &'static str {
         match self {
             Happened::JobPlaced { .. } => "JobPlaced",
+            Happened::ReservationSought { .. } => "ReservationSought",
+            Happened::ReservationAnswered { .. } => "ReservationAnswered",
             Happened::StartPostponed { .. } => "StartPostponed",
             Happened::InputsArrived => "InputsArrived",
             Happened::ClaimBegun => "ClaimBegun",

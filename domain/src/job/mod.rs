@@ -18,6 +18,7 @@ mod footprint;
 pub mod parameters;
 mod program;
 mod request;
+pub mod reservation;
 pub mod spec;
 pub mod state;
 pub mod table;

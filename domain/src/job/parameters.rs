@@ -39,6 +39,14 @@ pub struct JobParameters {
     pub max_input_losses: u32,
     /// Past wall time and this margin, a payload that is not over is ended from here.
     pub wall_margin: DurationMs,
+    /// A reservation begins so long before the start that is promised: until then components
+    /// come to their gates.
+    pub reservation_lead: DurationMs,
+    /// A site that does not answer a question about a reservation for this long is taken to
+    /// have said no. What it may have granted all the same is found there, and cancelled.
+    pub reservation_patience: DurationMs,
+    /// Windows that are tried for one job at most.
+    pub reservation_windows: u32,
 }
 
 impl Default for JobParameters {
@@ -60,6 +68,9 @@ impl Default for JobParameters {
             avoid_for: DurationMs::from_secs(600),
             max_input_losses: 5,
             wall_margin: DurationMs::from_secs(60),
+            reservation_lead: DurationMs::from_secs(10),
+            reservation_patience: DurationMs::from_secs(60),
+            reservation_windows: 200,
         }
     }
 }

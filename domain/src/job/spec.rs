@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::acquire::InvalidWish;
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
 use crate::labels::Constraint;
@@ -293,6 +294,8 @@ pub enum SpecError {
     NoExecutable(ComponentName),
     #[error(transparent)]
     Runner(#[from] RunnerError),
+    #[error(transparent)]
+    Reservation(#[from] InvalidWish),
 }
 
 impl JobSpec {
@@ -321,6 +324,7 @@ impl JobSpec {
             component.validate(&self.request)?;
         }
         self.validate_run()?;
+        self.validate_reservation()?;
         self.validate_flexible()
     }
 

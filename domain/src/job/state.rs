@@ -14,6 +14,7 @@ pub use super::accounting::Instants;
 pub use super::component::{
     Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run, Waits,
 };
+pub use super::reservation::Reservation;
 
 /// One job as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Job {
     pub instants: Instants,
     /// What placed it last; `None` before that, and in records of before that was kept.
     pub placed_by: Option<PlacedBy>,
+    /// The reservations that it asks for, or has; `None` before the first was asked for.
+    pub reservation: Option<Reservation>,
     /// Who was told that it has ended, or could not be told.
     pub told: BTreeSet<TargetName>,
     /// How many units were journalled for it; the version of its head.

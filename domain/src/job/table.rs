@@ -32,11 +32,12 @@ macro_rules! table {
 /// Every transition that changes the phase. What is not listed never happens.
 pub const TRANSITIONS: &[Transition] = table! {
     Queued JobPlaced Placed: "every component has a site";
-    Queued JobFailed Failed: "more tries than max_placement_tries";
+    Queued JobFailed Failed: "more tries than max_placement_tries, or no site grants its reservation";
+    Queued RoundAborted Aborting: "a user cancels while sites are asked for reservations";
     Queued JobCancelled Cancelled: "a user cancels";
     Placed ClaimBegun Claiming: "it is time to claim, and every component could start now";
     Placed ComponentsClaimed Claiming: "it is time to claim, and enough components could start now (T < 1)";
-    Placed RoundAborted Aborting: "input is lost, or the site is being drained";
+    Placed RoundAborted Aborting: "input is lost, the site is being drained, or a user cancels while reservations are held";
     Placed JobCancelled Cancelled: "a user cancels";
     Claiming GoDecided Starting: "all wait at their gates and all input is there";
     Claiming ClaimReturned Placed: "what was claimed was given back, and there is time for another try";

@@ -61,6 +61,8 @@ pub struct SiteShape {
     pub labels: Labels,
     /// Components may wait in its own queue for hours.
     pub queues: bool,
+    /// It promises processors for later.
+    pub reservations: bool,
 }
 
 /// What a site said of its load, and when.

@@ -24,6 +24,7 @@ pub mod quota;
 pub mod reason;
 pub mod remaining;
 pub mod request;
+mod reserving;
 pub mod search;
 pub mod split;
 pub mod submission;
@@ -43,6 +44,7 @@ pub use quota::{Quota, QuotaBasis};
 pub use reason::{Observer, Outcome, Reason, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;
 pub use request::{ComponentRequest, PlacementRequest};
+pub use reserving::rank_to_reserve;
 pub use submission::{Unplaceable, can_ever_be_placed, closed_site, may_try_out};
 
 #[cfg(test)]

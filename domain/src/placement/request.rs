@@ -160,7 +160,8 @@ impl PlacementRequest {
     /// For one component alone, which is not split further (KOALA, section 4.5, step 2). Where
     /// the job's policy places flexible requests only, the default one for others serves.
     pub fn of_one(job: &Job, index: ComponentIndex, defaults: &DefaultPolicies) -> Option<Self> {
-        let avoid = job.components.get(index.0 as usize)?.avoid.clone();
+        let avoid = job.components.get(index.0 as usize).map(|c| c.avoid.clone());
+        let avoid = avoid.unwrap_or_default();
         let part_of = |of| job.part_of(index, of);
         let mut component = ComponentRequest::of_component(job.spec_of(index)?, avoid, part_of);
         component.gflops = job.gflops_of(index)?;

@@ -33,6 +33,7 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
             total,
             labels: BTreeMap::new(),
             queues: false,
+            reservations: false,
         })),
         acceptance: Acceptance::Open,
         idle: Some(Belief { idle, asked_at: Timestamp(0) }),

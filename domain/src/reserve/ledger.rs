@@ -77,6 +77,12 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
         answer
     }
 
+    /// Takes up a reservation that was made before.
+    pub fn restore(&mut self, tag: Tag, lease: Lease) {
+        self.timeline.book(lease.span, &lease.amounts);
+        self.leases.insert(tag, lease);
+    }
+
     /// Changes a reservation into what this request asks, with its own share counted as free, or
     /// leaves it as it is. `None`: there is none with that tag.
     pub fn modify(&mut self, tag: &Tag, request: &ReservationRequest) -> Option<Answer> {

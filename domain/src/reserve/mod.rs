@@ -12,7 +12,7 @@ pub mod tag;
 pub mod timeline;
 
 pub use agreement::{Answer, ReservationRequest, StartWindow, answer, lease_length};
-pub use coallocation::{Ask, Coallocation, Failure, Outcome, Part, Search, Standing};
+pub use coallocation::{Ask, Coallocation, Failure, Outcome, Part, Reserved, Search, Standing};
 pub use ledger::{Lease, Ledger};
 pub use tag::{InvalidTag, ReservationTag, Serial};
 pub use timeline::{Amounts, Kinds, KindsError, Opening, Slot, Span, Timeline};

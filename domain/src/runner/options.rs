@@ -5,10 +5,10 @@ use std::fmt;
 
 use super::sweep::Task;
 use super::{RunnerError, runner_of};
-use crate::acquire::AcquisitionOptions;
+use crate::acquire::{AcquisitionMode, AcquisitionOptions, InvalidWish, ReservationWish};
 use crate::bid::Weights;
 use crate::ids::{RunnerName, TargetName};
-use crate::job::spec::JobSpec;
+use crate::job::spec::{JobSpec, Request};
 use crate::units::DurationMs;
 
 /// How a job is run.
@@ -26,6 +26,8 @@ pub struct RunOptions {
     pub restart_scope: RestartScope,
     /// How its processors are got.
     pub acquisition: AcquisitionOptions,
+    /// The start that it is to be promised, if it wants a reservation.
+    pub reservation: Option<ReservationWish>,
     /// How much each dimension counts where sites bid for it; `None`: as on the whole grid.
     pub weights: Option<Weights>,
 }
@@ -81,6 +83,18 @@ impl fmt::Display for Signal {
 }
 
 impl JobSpec {
+    /// Checks the reservation that it wants, if it wants one.
+    pub(crate) fn validate_reservation(&self) -> Result<(), InvalidWish> {
+        let Some(wish) = &self.run.reservation else { return Ok(()) };
+        if matches!(self.request, Request::Flexible(_)) {
+            return Err(InvalidWish::Flexible);
+        }
+        if self.run.acquisition.mode == AcquisitionMode::Queued {
+            return Err(InvalidWish::Queued);
+        }
+        wish.validate()
+    }
+
     /// Checks what it says of how it is run.
     pub(crate) fn validate_run(&self) -> Result<(), RunnerError> {
         let runner = runner_of(self)?;

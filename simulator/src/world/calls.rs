@@ -36,7 +36,7 @@ impl World {
             total: total.clone(),
             largest_component: total,
             labels: labels_of(&self.sites[site.0].name),
-            capabilities: Capabilities { queues: self.sites[site.0].queues },
+            capabilities: Capabilities { queues: self.sites[site.0].queues, reservations: false },
             manager: "simulated".into(),
         }
     }

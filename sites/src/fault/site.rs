@@ -14,8 +14,8 @@ use super::control::ControlFile;
 use super::{Fault, Faults};
 use crate::port::{
     AttemptOrder, CallKind, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
-    Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
-    TagLookup,
+    Observation, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
+    Submitted, TagLookup,
 };
 
 /// A site whose calls go wrong as its [`Faults`] say.
@@ -112,7 +112,17 @@ impl FaultySite {
         }
     }
 
-    async fn plain<T, F>(&self, call: CallKind, real: impl Fn() -> F + Send) -> Result<T, SiteError>
+    /// The site behind, as it is asked for reservations.
+    pub(super) fn granting(&self) -> Result<&dyn Reservations, SiteError> {
+        let none = || SiteError::Unfit("it grants no reservations".to_owned());
+        self.inner.reservations().ok_or_else(none)
+    }
+
+    pub(super) async fn plain<T, F>(
+        &self,
+        call: CallKind,
+        real: impl Fn() -> F + Send,
+    ) -> Result<T, SiteError>
     where
         T: Send,
         F: Future<Output = Result<T, SiteError>> + Send,
@@ -142,6 +152,10 @@ impl Site for FaultySite {
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         self.inner.changes()
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.inner.reservations().map(|_| self as &dyn Reservations)
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {

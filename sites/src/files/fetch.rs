@@ -27,7 +27,8 @@ use super::root::STORE;
 use super::{SiteFiles, Sources};
 use crate::port::{
     AttemptOrder, CopyBlame, CopyOrder, CopySource, CopyStatus, GateDecision, GateState, Inspected,
-    Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, Submitted,
+    TagLookup,
 };
 
 /// Where a site of this machine finds what was fetched from a source for it.
@@ -192,6 +193,10 @@ impl Site for Fetching {
 
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         self.site.changes()
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.site.reservations()
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {

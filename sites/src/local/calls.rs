@@ -7,6 +7,7 @@ use cospan_domain::units::{ClockSkew, Timestamp};
 use rustix::process::Signal;
 
 use super::evidence::{self, Evidence};
+use super::leases::kept_free;
 use super::ledger::Ledger;
 use super::root::{ATTEMPTS, GONE, LIVE, Root, SPOOL, nonce};
 use super::settle::{carrying, settle};
@@ -27,7 +28,7 @@ impl Shared {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
             labels: labels(&self.config),
-            capabilities: Capabilities::default(),
+            capabilities: Capabilities { queues: false, reservations: true },
             manager: format!("processes on this machine, through {}", self.config.shell.display()),
         })
     }
@@ -48,26 +49,36 @@ impl Shared {
             (*tag, seen)
         };
         let attempts = tags.iter().map(observe).collect();
-        let idle = self.idle(&ledger)?;
+        let idle = self.idle(&root, &ledger)?;
         Ok(SiteStatus { site_clock: Some(now()), idle, attempts })
     }
 
     /// What is free for one more attempt.
-    pub(super) fn idle(&self, ledger: &Ledger) -> Result<Resources, SiteError> {
-        let mut idle = self.config.total.clone();
-        idle.subtract(&ledger.held());
-        if let Some(path) = &self.config.foreign_load {
-            let used = match std::fs::read_to_string(path) {
-                Ok(text) => text.trim().parse().map_err(|_| {
-                    let place = path.display();
-                    SiteError::OutcomeUnknown(format!("{place} is not a number of processors"))
-                })?,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
-                Err(error) => return Err(unknown(&error)),
-            };
-            idle.subtract(&Resources::processors(used));
-        }
+    pub(super) fn idle(&self, root: &Root, ledger: &Ledger) -> Result<Resources, SiteError> {
+        let mut idle = self.unused(ledger)?;
+        idle.subtract(&kept_free(root, ledger, now()).map_err(|e| unknown(&e))?);
         Ok(idle)
+    }
+
+    /// What nobody uses, promised or not.
+    pub(super) fn unused(&self, ledger: &Ledger) -> Result<Resources, SiteError> {
+        let mut unused = self.config.total.clone();
+        unused.subtract(&ledger.held());
+        unused.subtract(&Resources::processors(self.foreign()?));
+        Ok(unused)
+    }
+
+    /// Processors that others use.
+    pub(super) fn foreign(&self) -> Result<u32, SiteError> {
+        let Some(path) = &self.config.foreign_load else { return Ok(0) };
+        match std::fs::read_to_string(path) {
+            Ok(text) => text.trim().parse().map_err(|_| {
+                let place = path.display();
+                SiteError::OutcomeUnknown(format!("{place} is not a number of processors"))
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(unknown(&error)),
+        }
     }
 
     pub(super) fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {

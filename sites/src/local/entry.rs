@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cospan_domain::ids::Tag;
+use cospan_domain::reserve::ReservationTag;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -30,6 +31,10 @@ pub(super) struct Entry {
     pub(super) resources: Resources,
     /// Longest from the opening of the gate to its end, grace included.
     longest: DurationMs,
+    /// It holds them until then at the latest.
+    until: Timestamp,
+    /// The tag of the reservation that it uses.
+    reservation: Option<String>,
     /// Being submitted by a call that still runs.
     pub(super) in_flight: bool,
     pub(super) child: Option<Child>,
@@ -68,6 +73,8 @@ impl Entry {
         Self {
             resources,
             longest,
+            until: Timestamp(u64::MAX),
+            reservation: None,
             in_flight: true,
             child: None,
             wrapper: Wrapper::Unknown,
@@ -76,6 +83,23 @@ impl Entry {
             opened: false,
             seen_running: None,
         }
+    }
+
+    /// It holds them until then at the latest, under this reservation.
+    pub(super) fn until(mut self, until: Timestamp, under: Option<ReservationTag>) -> Self {
+        self.until = until;
+        self.reservation = under.map(|tag| tag.to_string());
+        self
+    }
+
+    /// Until when it holds its resources at the latest; one that is late ends any moment.
+    pub(super) fn holds_until(&self, now: Timestamp) -> Timestamp {
+        self.until.max(now + OVERRUN)
+    }
+
+    /// The tag of the reservation that it uses.
+    pub(super) fn reservation(&self) -> Option<&str> {
+        self.reservation.as_deref()
     }
 
     /// Its wrapper was started.
@@ -106,6 +130,10 @@ impl Entry {
         let mut out = Vec::new();
         line(&mut out, "processors", &self.resources.processors.to_string());
         line(&mut out, "longest_ms", &self.longest.0.to_string());
+        line(&mut out, "until_ms", &self.until.0.to_string());
+        if let Some(tag) = &self.reservation {
+            line(&mut out, "reservation", tag);
+        }
         for (name, count) in &self.resources.others {
             line(&mut out, "other", &format!("{count} {name}"));
         }
@@ -116,9 +144,11 @@ impl Entry {
     /// An entry that somebody else made. They are put in place whole; of one that
     /// is damaged all the same, only that the attempt is there is known.
     pub(super) fn read(bytes: &[u8], tag: Tag) -> Self {
-        let (resources, longest) =
-            decode(bytes, tag).unwrap_or_else(|| (Resources::default(), DurationMs(u64::MAX)));
-        Self { in_flight: false, ..Self::new(resources, longest) }
+        let Kept { resources, longest, until, reservation } =
+            decode(bytes, tag).unwrap_or_default();
+        let longest = longest.unwrap_or(DurationMs(u64::MAX));
+        let until = until.unwrap_or(Timestamp(u64::MAX));
+        Self { in_flight: false, until, reservation, ..Self::new(resources, longest) }
     }
 
     /// The wrapper, if it is known and may live.
@@ -220,19 +250,34 @@ impl Entry {
     }
 }
 
-fn decode(bytes: &[u8], tag: Tag) -> Option<(Resources, DurationMs)> {
-    let mut resources = Resources::default();
-    let mut longest = DurationMs(u64::MAX);
-    for line in complete_lines(bytes, tag)? {
+fn decode(bytes: &[u8], tag: Tag) -> Option<Kept> {
+    let mut kept = Kept::default();
+    complete_lines(bytes, tag)?.into_iter().try_for_each(|line| kept.line(line))?;
+    Some(kept)
+}
+
+/// What stands in the file of an entry.
+#[derive(Default)]
+struct Kept {
+    resources: Resources,
+    longest: Option<DurationMs>,
+    until: Option<Timestamp>,
+    reservation: Option<String>,
+}
+
+impl Kept {
+    fn line(&mut self, line: &str) -> Option<()> {
         match line.split_once(' ')? {
-            ("processors", count) => resources.processors = count.parse().ok()?,
-            ("longest_ms", length) => longest = DurationMs(length.parse().ok()?),
+            ("processors", count) => self.resources.processors = count.parse().ok()?,
+            ("longest_ms", length) => self.longest = Some(DurationMs(length.parse().ok()?)),
+            ("until_ms", time) => self.until = Some(Timestamp(time.parse().ok()?)),
+            ("reservation", tag) => self.reservation = Some(tag.to_owned()),
             ("other", rest) => {
                 let (count, name) = rest.split_once(' ')?;
-                resources.others.insert(name.into(), count.parse().ok()?);
+                self.resources.others.insert(name.into(), count.parse().ok()?);
             }
             _ => return None,
         }
+        Some(())
     }
-    Some((resources, longest))
 }

@@ -42,13 +42,31 @@ pub(super) struct Ledger {
 impl Ledger {
     /// What all entries hold.
     pub(super) fn held(&self) -> Resources {
-        let mut held = Resources::default();
+        sum(self.holding())
+    }
+
+    /// What entries hold under the reservation with this tag.
+    pub(super) fn held_under(&self, tag: &str) -> Resources {
+        sum(self.holding().filter(|entry| entry.reservation() == Some(tag)))
+    }
+
+    /// What each entry holds that uses no reservation, or one that has ended, and until when
+    /// at the latest.
+    pub(super) fn running(
+        &self,
+        has_ended: impl Fn(&str) -> bool,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (Resources, Timestamp)> {
+        let alone = move |entry: &&Entry| entry.reservation().is_none_or(&has_ended);
+        let holding = self.holding().filter(alone);
+        holding.map(move |entry| (entry.resources.clone(), entry.holds_until(now)))
+    }
+
+    fn holding(&self) -> impl Iterator<Item = &Entry> {
         // A wrapper that has written its last word is about to end and uses nothing.
         let over =
             |entry: &&Entry| matches!(entry.seen, Observation::Exited(_) | Observation::Void);
-        let holding = self.entries.values().filter(|entry| !over(entry));
-        holding.for_each(|entry| held.add(&entry.resources));
-        held
+        self.entries.values().filter(move |entry| !over(entry))
     }
 
     /// Looks at every entry; gives back what ended. Not `thorough`: only at what costs next to nothing.
@@ -171,6 +189,12 @@ impl Ledger {
             }
         }
     }
+}
+
+fn sum<'a>(entries: impl Iterator<Item = &'a Entry>) -> Resources {
+    let mut sum = Resources::default();
+    entries.for_each(|entry| sum.add(&entry.resources));
+    sum
 }
 
 /// Takes an ended attempt out of the list of those that hold something. Moved rather

@@ -157,6 +157,17 @@ impl Root {
         Ok(rustix::fs::renameat(&self.directory, &aside[..], &self.directory, path)?)
     }
 
+    /// The same, and it is there also after a loss of power.
+    pub(super) fn replace_durably(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let aside = format!("{GONE}/{}.tmp", nonce());
+        self.write(&aside, bytes)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let written = rustix::fs::openat(&self.directory, &aside[..], flags, Mode::empty())?;
+        rustix::fs::fdatasync(written)?;
+        rustix::fs::renameat(&self.directory, &aside[..], &self.directory, path)?;
+        Ok(rustix::fs::fsync(&self.directory)?)
+    }
+
     /// Gives a file a second name; `false` if the name is taken.
     pub(super) fn link(&self, from: &str, to: &str) -> io::Result<bool> {
         match rustix::fs::linkat(&self.directory, from, &self.directory, to, AtFlags::empty()) {

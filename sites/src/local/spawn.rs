@@ -12,6 +12,8 @@ use cospan_domain::ids::Tag;
 use cospan_domain::units::DurationMs;
 
 use super::bell::{self, Bell};
+use super::entry::Entry;
+use super::ledger::Ledger;
 use super::process::OWNER_VARIABLE;
 use super::root::{ATTEMPTS, Root, SPOOL};
 use super::{LocalConfig, Shared, not_done};
@@ -62,18 +64,25 @@ impl Shared {
             return Err(SiteError::Refused(format!("the attempt {shortage} at most")));
         }
         let longest = DurationMs(order.wall_time.0.saturating_add(self.config.grace.0));
-        let entry = super::entry::Entry::new(order.resources.clone(), longest);
+        let until = super::now() + order.hold_max + longest;
+        let entry = Entry::new(order.resources.clone(), longest).until(until, order.reservation);
         let mut ledger = self.ledger();
         if ledger.entries.contains_key(&order.tag) {
             return Err(SiteError::NotSent("the same tag is being submitted".to_owned()));
         }
-        if let Some(shortage) = self.idle(&ledger)?.first_shortage(&order.resources) {
+        // What is reserved is there for whoever reserved it.
+        let idle = |ledger: &Ledger| match order.reservation {
+            Some(_) => self.unused(ledger),
+            None => self.idle(root, ledger),
+        };
+        if let Some(shortage) = idle(&ledger)?.first_shortage(&order.resources) {
             // What ended a moment ago may not have been seen yet.
             ledger.refresh(root, super::now(), true).map_err(|e| not_done(&e))?;
-            if !self.idle(&ledger)?.covers(&order.resources) {
+            if !idle(&ledger)?.covers(&order.resources) {
                 return Err(SiteError::SiteFull(format!("the attempt {shortage} idle")));
             }
         }
+        self.keeps_promises(root, &ledger, order, longest)?;
         let path = format!("{}/{}", super::root::LIVE, order.tag);
         root.replace(&path, &entry.encode(order.tag)).map_err(|e| not_done(&e))?;
         ledger.entries.insert(order.tag, entry);

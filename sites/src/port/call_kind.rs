@@ -20,11 +20,12 @@ pub enum CallKind {
     DeleteContent,
     Read,
     RoundTrip,
+    Reserve,
 }
 
 impl CallKind {
     /// All kinds.
-    pub const ALL: [CallKind; 16] = [
+    pub const ALL: [CallKind; 17] = [
         CallKind::Describe,
         CallKind::Status,
         CallKind::Submit,
@@ -41,6 +42,7 @@ impl CallKind {
         CallKind::DeleteContent,
         CallKind::Read,
         CallKind::RoundTrip,
+        CallKind::Reserve,
     ];
 
     /// Its name in metrics, control files, plans and messages.
@@ -62,6 +64,7 @@ impl CallKind {
             CallKind::DeleteContent => "delete-content",
             CallKind::Read => "read",
             CallKind::RoundTrip => "round-trip",
+            CallKind::Reserve => "reserve",
         }
     }
 
@@ -76,6 +79,7 @@ impl CallKind {
                 | CallKind::StartCopy
                 | CallKind::StopCopy
                 | CallKind::DeleteContent
+                | CallKind::Reserve
         )
     }
 

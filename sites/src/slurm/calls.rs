@@ -59,7 +59,7 @@ impl SlurmSite {
             largest_component: total.clone(),
             total,
             labels,
-            capabilities: Capabilities { queues: self.config.queues },
+            capabilities: Capabilities { queues: self.config.queues, reservations: false },
             manager: format!("Slurm {}, cluster {}", word("SLURM_VERSION"), word("ClusterName")),
         })
     }

@@ -23,6 +23,7 @@ use super::acquisition::AcquisitionDocument;
 use super::factor::Factor;
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
+use super::reservation::ReservationDocument;
 use super::runner::{RestartScopeName, SweepDocument, Target, WarningDocument};
 use super::{number, text};
 
@@ -82,6 +83,9 @@ pub struct JobDocument {
     /// How its processors are got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquisition: Option<AcquisitionDocument>,
+    /// The start that it is promised, or it does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<ReservationDocument>,
     /// How much each dimension counts where the policy takes bids (`mrs`): `compute`, `memory`,
     /// `disk`, `potential`, `data`, each from 0 to 1000, 1 if left out. Without this table as the
     /// server is configured.

@@ -15,6 +15,7 @@ use super::job::{
     SetbacksReport, SourceReport,
 };
 use super::quantity::Instant;
+use super::reservation::ReservationReport;
 use super::runner::TaskReport;
 
 impl From<&Job> for JobReport {
@@ -34,6 +35,7 @@ impl From<&Job> for JobReport {
             sweep: job.spec.run.task.as_ref().map(TaskReport::from),
             inputs_here: job.inputs_here,
             start_at: job.start_at.map(Instant),
+            reservation: ReservationReport::of(job),
             components: components.filter_map(|index| component(job, index)).collect(),
             setbacks: (&job.setbacks).into(),
             instants: (&job.instants).into(),

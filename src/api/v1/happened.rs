@@ -1,9 +1,12 @@
 //! How what happened to a job is shown.
 
+use std::collections::BTreeSet;
+
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Run};
+use cospan_domain::reserve::Outcome;
 use cospan_domain::units::Timestamp;
 
 use super::event::EventReport;
@@ -128,6 +131,16 @@ impl EventReport {
                 report.sites = placements.iter().map(|p| p.site.to_string()).collect();
                 report.until(*start_estimate)
             }
+            Happened::ReservationSought { wanted, .. } => {
+                let sites = wanted.parts.iter().flat_map(|part| &part.sites);
+                let sites: BTreeSet<String> = sites.map(ToString::to_string).collect();
+                report.sites = sites.into_iter().collect();
+                report
+            }
+            Happened::ReservationAnswered { site, outcome } => {
+                report.sites = vec![site.to_string()];
+                reservation_answer(report, *outcome)
+            }
             Happened::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
             Happened::ClaimMissed { next_claim, detail } => {
                 report.detail(detail).until(*next_claim)
@@ -171,6 +184,19 @@ impl EventReport {
                 report
             }
         }
+    }
+}
+
+fn reservation_answer(report: EventReport, outcome: Outcome) -> EventReport {
+    let refused = |report: EventReport, detail: &str, next: Option<Timestamp>| match next {
+        Some(next) => report.detail(format!("{detail}; perhaps later")).until(next),
+        None => report.detail(detail),
+    };
+    match outcome {
+        Outcome::Granted { start } => report.detail("granted").until(start),
+        Outcome::Done => report.detail("done"),
+        Outcome::Refused { next } => refused(report, "refused", next),
+        Outcome::Lost { next } => refused(report, "there is no such reservation any more", next),
     }
 }
 

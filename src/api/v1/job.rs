@@ -11,6 +11,7 @@ use super::accounting::AccountingReport;
 use super::document::{JobDocument, PriorityName};
 use super::explain::{ExplainReport, RefusedReport};
 use super::quantity::Instant;
+use super::reservation::ReservationReport;
 use super::runner::TaskReport;
 
 /// Everything known about one job.
@@ -48,6 +49,9 @@ pub struct JobReport {
     /// The common start of this round, once decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at: Option<Instant>,
+    /// What became of the start that it is to be promised, if it wants that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<ReservationReport>,
     /// How its components are doing, in the order of the document.
     pub components: Vec<ComponentReport>,
     /// How often it came back to its queue, by cause.

@@ -10,7 +10,7 @@ use cospan_domain::job::spec::{
     Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
     Output, Override, Program, Request,
 };
-use cospan_domain::resources::{GFLOPS, Resources};
+use cospan_domain::resources::{GFLOPS, MEMORY, Resources};
 use cospan_domain::runner::{RunOptions, Warning};
 use cospan_domain::units::{Bytes, DurationMs};
 use thiserror::Error;
@@ -23,10 +23,10 @@ use super::document::{
 use super::factor::Factor;
 use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
+use super::reservation::ReservationDocument;
 use super::runner::{RestartScopeName, Target, WarningDocument};
 
 const MB: u64 = 1_000_000;
-const MEMORY: &str = "memory_mb";
 const DISK: &str = "disk_mb";
 const GPUS: &str = "gpus";
 
@@ -85,6 +85,8 @@ impl JobDocument {
         if let Some(key) = self.acquisition.as_ref().and_then(AcquisitionDocument::zero) {
             return wrong(key, "must be above 0");
         }
+        let wish = self.reservation.as_ref().map(ReservationDocument::wish).transpose();
+        let reservation = wish.or_else(|(key, problem)| wrong(key, problem))?;
         let named = self.weights.iter().map(|(name, factor)| (&**name, factor.0));
         let weights = match Weights::of(named) {
             Err(error) => return wrong("weights", error.to_string()),
@@ -110,6 +112,7 @@ impl JobDocument {
                 notify: self.notify.into_iter().map(|Target(name)| name).collect(),
                 restart_scope: self.restart_scope.into(),
                 acquisition: self.acquisition.unwrap_or_default().into(),
+                reservation,
                 weights,
             },
         })
@@ -257,6 +260,7 @@ impl From<&JobSpec> for JobDocument {
             restart_scope: RestartScopeName::from(spec.run.restart_scope),
             acquisition: Some(AcquisitionDocument::from(spec.run.acquisition))
                 .filter(|shown| *shown != AcquisitionDocument::default()),
+            reservation: spec.run.reservation.as_ref().map(ReservationDocument::from),
             weights: spec.run.weights.iter().flat_map(Weights::named).map(factor).collect(),
             // A run of a sweep is shown as the one job that it is.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),

@@ -102,6 +102,7 @@ fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
             largest_component: resources(PROCESSORS),
             labels: [("arch".into(), ["x86_64".into()].into())].into(),
             queues: false,
+            reservations: false,
         })),
         acceptance: Acceptance::Open,
         idle: Some(Belief { idle: resources(idle(index)), asked_at: Timestamp(0) }),

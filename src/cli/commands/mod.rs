@@ -15,6 +15,7 @@ pub(super) mod list;
 pub(super) mod logs;
 pub(super) mod map;
 pub(super) mod output;
+mod promise;
 pub(super) mod quickstart;
 pub(super) mod report;
 pub(super) mod serve;

@@ -9,6 +9,7 @@ use crate::api::v1::accounting::AccountingReport;
 use crate::api::v1::event::HistoryReport;
 use crate::api::v1::job::{ComponentReport, JobReport, OutputReport, SetbacksReport};
 use crate::api::v1::last_words::LastWordsReport;
+use crate::api::v1::reservation::{HeldReport, ReservationReport};
 use crate::api::v1::runner::TaskReport;
 use crate::cli::args_job::ShowArgs;
 use crate::cli::context::Context;
@@ -100,6 +101,7 @@ fn header(job: &JobReport) -> String {
         ("Frozen by", job.frozen_by.clone().unwrap_or_default()),
         ("Not before", optional(phase.not_before)),
         ("Start expected", optional(phase.start_estimate)),
+        ("Reservation", job.reservation.as_ref().map(reservation_text).unwrap_or_default()),
         ("Started", optional(job.instants.started)),
         ("Owner", job.owner.clone()),
         ("Submitted", clock(job.submitted_at)),
@@ -115,6 +117,19 @@ fn header(job: &JobReport) -> String {
         ("Sites", combined(&job.accounting)),
         ("Processors", processor_time(&job.accounting)),
     ])
+}
+
+/// What became of the start that it is to be promised, and what is held where.
+fn reservation_text(reservation: &ReservationReport) -> String {
+    let start = reservation.start.map(|start| format!(", starts at {}", clock(start)));
+    let next = reservation.next.map(|next| format!(", would be granted from {} on", clock(next)));
+    let held = reservation.held.iter().map(|held| {
+        let HeldReport { component, site, processors, from, to, serial } = held;
+        let (from, to) = (clock(*from), clock(*to));
+        format!("; {component}: {processors} at {site} from {from} to {to} (r{serial})")
+    });
+    let told = [start, next].into_iter().flatten().chain(held);
+    told.fold(reservation.state.clone(), |text, more| text + &more)
 }
 
 /// How often it came back to its queue, by cause.

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::explain;
+use super::promise;
 use super::wait::{Until, wait_for};
 use crate::api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use crate::api::v1::parse::parse_all;
+use crate::api::v1::reservation::ReservationDocument;
 use crate::api::v1::{Format, JobDocument};
 use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::Context;
@@ -23,7 +25,12 @@ const LONGEST_PAUSE_S: u64 = 10;
 
 /// Submits jobs from files.
 pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
-    let (jobs, origins) = read_jobs(&args.files, &args.script_arguments)?;
+    let (mut jobs, origins) = read_jobs(&args.files, &args.script_arguments)?;
+    if let Some(earliest) = args.start {
+        let start =
+            ReservationDocument { earliest, latest: None, within: args.within, tolerance: None };
+        jobs.iter_mut().for_each(|job| job.reservation = Some(start));
+    }
     let client = context.client()?;
     let key = match &args.idempotency_key {
         Some(key) => key.clone(),
@@ -45,9 +52,11 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
     let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();
     if !args.wait {
         context.out.answer(&submitted, submitted_text)?;
+        promise::tell(&client, &jobs, &submitted)?;
         return Ok(Exit::Done);
     }
     note(submitted_text(&submitted).trim_end());
+    promise::tell(&client, &jobs, &submitted)?;
     wait_for(context, &client, &ids, &Until { any: false, timeout: args.timeout })
 }
 

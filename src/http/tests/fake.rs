@@ -149,6 +149,7 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
         promoted: false,
         instants: Instants::default(),
         placed_by: None,
+        reservation: None,
         told: Default::default(),
         revision: 1,
     }

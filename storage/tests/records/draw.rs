@@ -1,6 +1,7 @@
 //! Draws any job, copy, site and file, from a seed.
 
 mod objects;
+mod reservation;
 mod runner;
 
 use std::collections::BTreeMap;
@@ -235,6 +236,7 @@ impl Draw {
             promoted: false,
             instants: Instants::default(),
             placed_by: None,
+            reservation: self.maybe(Self::reservation),
             told: self.some(Self::name),
             revision: 1,
         }
@@ -427,7 +429,7 @@ impl Draw {
 
     fn happened(&mut self) -> Happened {
         let (component, at) = (self.index(), self.at());
-        match self.below(43) {
+        match self.below(45) {
             0 => Happened::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -487,6 +489,8 @@ impl Draw {
             39 => Happened::ReadinessDoubted { component },
             40 => Happened::StartDeferred { component, not_before: at },
             41 => Happened::WaitingAtSite { component, expected_start: self.maybe(Self::at) },
+            42 => self.sought(),
+            43 => self.answered(),
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

@@ -431,6 +431,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         promoted: false,
         instants: Instants::default(),
         placed_by: None,
+        reservation: None,
         told: Default::default(),
         revision: 1,
     }

@@ -94,6 +94,10 @@ fn own_failure(job: &Job, component: ComponentIndex, detail: &str) -> String {
     format!("component {}: {detail}", job.name_of(component).unwrap_or_default())
 }
 
+fn holds_reservations(job: &Job) -> bool {
+    job.reservation.as_ref().is_some_and(|reservation| !reservation.is_released())
+}
+
 pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
     if draft.job.held.is_some() {
         draft.emit(Happened::JobReleased { by: by.clone() });
@@ -101,7 +105,9 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection
     match &draft.job.phase {
         Phase::Cancelled { .. } => return Err(Rejection::AlreadySo),
         Phase::Finished { .. } | Phase::Failed { .. } => return Err(Rejection::Ended),
-        Phase::Queued { .. } | Phase::Placed { .. } => draft.emit(Happened::JobCancelled { by }),
+        Phase::Queued { .. } | Phase::Placed { .. } if !holds_reservations(&draft.job) => {
+            draft.emit(Happened::JobCancelled { by });
+        }
         Phase::Aborting { then: AfterAbort::Cancel { .. }, .. } => {
             return Err(Rejection::AlreadySo);
         }
@@ -109,7 +115,9 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection
         Phase::Aborting { .. } => {
             draft.emit(Happened::AbortRedirected { then: AfterAbort::Cancel { by } });
         }
-        Phase::Claiming { .. }
+        Phase::Queued { .. }
+        | Phase::Placed { .. }
+        | Phase::Claiming { .. }
         | Phase::Starting { .. }
         | Phase::Running { .. }
         | Phase::Collecting { .. } => {

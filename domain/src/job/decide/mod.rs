@@ -7,6 +7,7 @@ mod draft;
 mod orders;
 mod progress;
 mod queued;
+mod reserving;
 mod restarts;
 mod sightings;
 mod submission;
@@ -58,6 +59,10 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
     match command {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
         JobCommand::Place { placements, by } => orders::place(draft, placements, by),
+        JobCommand::Reserve { candidates } => reserving::seek(draft, candidates),
+        JobCommand::ReservationAnswered { question, outcome } => {
+            reserving::answered(draft, question, outcome)
+        }
         JobCommand::Look(external) => progress::look(draft, &external),
         JobCommand::Claim(attempt, external) => claims::claim(draft, attempt, &external),
         JobCommand::Preempt { by } => claims::preempt(draft, by),

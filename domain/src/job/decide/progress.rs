@@ -4,12 +4,12 @@ use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
 use crate::job::command::{ExternalState, Inputs, Rejection, Stranded};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, claims, common_start, restarts};
+use crate::job::decide::{abort, claims, common_start, reserving, restarts};
 use crate::job::demands::uncollected;
 use crate::job::due::avoids;
 use crate::job::event::Happened;
 use crate::job::spec::{Collect, OnUnreachable};
-use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Job, Phase, Run};
+use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Job, Phase, Reservation, Run};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
@@ -193,18 +193,21 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
 }
 
 fn step(draft: &mut Draft<'_>) {
+    reserving::silent(draft);
     match draft.job.phase.clone() {
         Phase::Queued { since, .. } => {
             if avoids(&draft.job) && draft.is_over(since + draft.parameters.avoid_for) {
                 draft.emit(Happened::AvoidanceLapsed);
             }
+            reserving::step(draft);
         }
         Phase::Placed { .. } => {}
         Phase::Claiming { since } => step_claiming(draft, since),
         Phase::Starting { since } => step_starting(draft, since),
         Phase::Running { .. } => step_running(draft),
         Phase::Collecting { .. } => {
-            if uncollected(&draft.job).next().is_none() {
+            let released = draft.job.reservation.as_ref().is_none_or(Reservation::is_released);
+            if uncollected(&draft.job).next().is_none() && released {
                 draft.emit(Happened::JobFinished);
             }
         }
@@ -218,7 +221,9 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
     let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, Run::Idle);
     let all = early || draft.job.components.iter().all(|c| ready(c) || unclaimed(c));
-    if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) {
+    let early_for = draft.job.promised_start().unwrap_or_default();
+    let early_for = early_for.since(draft.now + draft.parameters.go_lead);
+    if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) && early_for == DurationMs::ZERO {
         let start_at = draft.now + go_lead(draft);
         let start_by = Some(start_at + draft.parameters.go_grace);
         draft.emit(Happened::GoDecided { start_at, start_by });
@@ -282,7 +287,8 @@ fn step_running(draft: &mut Draft<'_>) {
 
 fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {
     let owed = draft.job.components.iter().any(|component| component.charge.is_some());
-    if draft.job.may_live_anywhere() || owed {
+    let released = draft.job.reservation.as_ref().is_none_or(Reservation::is_released);
+    if draft.job.may_live_anywhere() || owed || !released {
         return;
     }
     match then {

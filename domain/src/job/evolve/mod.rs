@@ -2,6 +2,7 @@
 
 mod attempts;
 mod claims;
+mod reservations;
 mod restarts;
 
 use crate::ids::{Attempt, ComponentIndex, Round};
@@ -19,6 +20,9 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobPlaced { round, placements, start_estimate, by } => {
             job.placed_by = by.clone();
             place(job, *round, placements, *start_estimate, at);
+        }
+        Happened::ReservationSought { .. } | Happened::ReservationAnswered { .. } => {
+            reservations::evolve(job, &event.what, at);
         }
         Happened::StartPostponed { .. }
         | Happened::ComponentFailed { .. }
@@ -48,10 +52,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobStarted => start(job, at),
         Happened::SiteCharged { component, charge } => charge_site(job, *component, charge),
         Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
-        Happened::PayloadsSucceeded => {
-            job.phase = Phase::Collecting { since: at };
-            job.instants.succeeded = Some(at);
-        }
+        Happened::PayloadsSucceeded => succeed(job, at),
         Happened::OutputFound { component, output, content } => {
             with_output(job, *component, *output, |o| o.content = Some(*content));
         }
@@ -64,9 +65,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
                 *then = next.clone();
             }
         }
-        Happened::JobRequeued { not_before } => {
-            job.phase = Phase::Queued { since: at, not_before: *not_before };
-        }
+        Happened::JobRequeued { not_before } => requeue(job, *not_before, at),
         Happened::PriorityChanged { to, by } => {
             job.priority = *to;
             job.promoted = by.is_none();
@@ -112,6 +111,18 @@ fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
         component.restart = None;
     }
     job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
+    reservations::release(job, at);
+}
+
+fn succeed(job: &mut Job, at: Timestamp) {
+    job.phase = Phase::Collecting { since: at };
+    job.instants.succeeded = Some(at);
+    reservations::release(job, at);
+}
+
+fn requeue(job: &mut Job, not_before: Timestamp, at: Timestamp) {
+    job.phase = Phase::Queued { since: at, not_before };
+    reservations::spend(job);
 }
 
 fn with(job: &mut Job, index: ComponentIndex, change: impl FnOnce(&mut Component)) {

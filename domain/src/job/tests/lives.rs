@@ -212,7 +212,9 @@ fn behave(world: &mut World) {
                 EffectKind::RecordCharge => {
                     world.tell(JobCommand::ChargeRecorded { component, attempt })
                 }
-                EffectKind::ReadOutput(_) | EffectKind::RegisterOutput(_) => Ok(Vec::new()),
+                EffectKind::ReadOutput(_) | EffectKind::RegisterOutput(_) | EffectKind::Reserve => {
+                    Ok(Vec::new())
+                }
             };
         }
         for index in 0..world.job.components.len() {

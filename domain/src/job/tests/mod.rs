@@ -9,6 +9,7 @@ mod lives;
 mod news;
 mod outputs;
 mod queued;
+mod reservations;
 mod restarts;
 mod stories;
 mod users;

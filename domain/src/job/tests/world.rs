@@ -117,6 +117,7 @@ impl World {
             promoted: false,
             instants: Instants::default(),
             placed_by: None,
+            reservation: None,
             told: Default::default(),
             revision: 1,
         };

@@ -15,6 +15,7 @@ use crate::placement::reason::Refusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
 use crate::placement::search::Search;
+use crate::resources::MEMORY;
 use crate::units::{BitsPerSecond, Bytes, Mflops};
 
 /// Of the sites that can take a part of the job the nearest on its virtual map; what that has
@@ -138,7 +139,6 @@ fn need(search: &Search<'_>) -> Need {
     Need { amounts, source_potential: source_potential(search), terms: *request.terms() }
 }
 
-const MEMORY: &str = "memory_mb";
 const DISK: &str = "disk_mb";
 
 /// Potential of the site with the most of the job's data, of equal ones of the first by name.

@@ -101,6 +101,18 @@ impl Ask {
         }
     }
 
+    /// What counts as its outcome if the site refuses to do it, or never answers. What it may
+    /// have done all the same is nobody's, and found by its tag.
+    pub fn without_answer(&self) -> Outcome {
+        match self {
+            Ask::Create { .. } => Outcome::Refused { next: None },
+            Ask::Cancel { .. } => Outcome::Done,
+            Ask::Modify { .. } | Ask::Check { .. } | Ask::Confirm { .. } => {
+                Outcome::Lost { next: None }
+            }
+        }
+    }
+
     /// What a site says to it that keeps its reservations in a ledger. `expires`: until when a
     /// new one is kept unconfirmed.
     pub fn answered_by(

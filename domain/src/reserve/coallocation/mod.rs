@@ -24,5 +24,6 @@ mod steps;
 mod tests;
 
 pub use ask::{Ask, Outcome};
+pub use paths::Path;
 pub use request::{Coallocation, InvalidCoallocation, Part, largest_first};
-pub use search::{Failure, Reserved, Search, Standing};
+pub use search::{Augmenting, Failure, Placing, Reserved, Search, Standing, Step};

@@ -8,13 +8,13 @@ use crate::ids::SiteName;
 
 /// An augmenting path {J1, R1, ..., Jn, Rn}, n >= 2 (Algorithm 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Path {
+pub struct Path {
     /// {J1, ..., Jn-1}: each could use the site that the next one holds.
-    pub(super) takers: Vec<usize>,
+    pub takers: Vec<usize>,
     /// Jn, which could use a site that it does not hold.
-    pub(super) last: usize,
+    pub last: usize,
     /// Rn, that site.
-    pub(super) end: SiteName,
+    pub end: SiteName,
 }
 
 /// What is known of parts and sites while paths are looked for.

@@ -48,68 +48,98 @@ pub enum Standing {
 /// One co-allocation under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
-    pub(super) job: Coallocation,
+    /// What was asked for.
+    pub job: Coallocation,
     /// [te, tl], for an offset of zero.
-    pub(super) window: StartWindow,
-    pub(super) windows_tried: u32,
+    pub window: StartWindow,
+    /// How many windows were tried, with the present one.
+    pub windows_tried: u32,
     /// By part.
-    pub(super) held: Vec<Option<Reserved>>,
+    pub held: Vec<Option<Reserved>>,
     /// A: parts without a reservation in the window.
-    pub(super) unplaced: Vec<usize>,
+    pub unplaced: Vec<usize>,
     /// The earliest T_next that was named in this window; `None`: infinite.
-    pub(super) best: Option<Timestamp>,
-    pub(super) step: Step,
-    pub(super) serials: u32,
-    pub(super) given_up: bool,
+    pub best: Option<Timestamp>,
+    /// What a site is being asked for.
+    pub step: Step,
+    /// The last serial that was used.
+    pub serials: u32,
+    /// It ends once the outcome of what is being asked is recorded.
+    pub given_up: bool,
 }
 
 /// What a site is being asked for; what is asked follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Steps 5 to 12: a reservation for a part. `refused`: the earliest T_next among its sites.
+pub enum Step {
+    /// Steps 5 to 12: a reservation for a part.
     Place {
+        /// Which.
         part: usize,
+        /// What is asked for it.
         at: Placing,
+        /// The earliest T_next among its sites.
         refused: Option<Timestamp>,
     },
-    /// Steps 14 to 18: a path for the part that comes so far in A.
+    /// Steps 14 to 18: a path for a part of A.
     Augment {
+        /// The one that comes so far in A.
         turn: usize,
+        /// What is asked for it.
         at: Augmenting,
     },
     /// Is the last of these still there?
     Check {
+        /// Those that were not asked about.
         left: Vec<Reserved>,
     },
     /// Is the last of these kept?
     Confirm {
+        /// Those that are not confirmed.
         left: Vec<Reserved>,
     },
     /// The last of these is cancelled, after a failure.
     Release {
+        /// Those that are not cancelled.
         left: Vec<Reserved>,
+        /// Why.
         failure: Failure,
     },
+    /// Nothing is left to ask: each part has its reservation.
     Confirmed,
 }
 
+/// What is asked for a part in its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Placing {
+pub enum Placing {
     /// What it has is too early and is moved.
     Move(Reserved),
     /// What did not move or came out wrong is given up; then the site of that rank is asked.
-    Cancel(Reserved, usize),
+    Cancel {
+        /// What.
+        old: Reserved,
+        /// The rank of that site.
+        rank: usize,
+    },
     /// A new one, at the site of this rank.
     Create(usize),
 }
 
+/// What is asked along an augmenting path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Augmenting {
+pub enum Augmenting {
     /// The last part of the path gets a reservation at its end.
     Create(Path),
-    /// The giver has another now, and what it had goes to the taker; `rest`: {J1, ...}, who are
-    /// to take over after that.
-    HandOver { rest: Vec<usize>, taker: usize, giver: usize, carried: Reserved },
+    /// The giver has another now, and what it had goes to the taker.
+    HandOver {
+        /// {J1, ...}, who are to take over after that.
+        rest: Vec<usize>,
+        /// Who gets it.
+        taker: usize,
+        /// Who had it.
+        giver: usize,
+        /// What it is.
+        carried: Reserved,
+    },
     /// A reservation that found no taker is given up.
     Cancel(Reserved),
 }
@@ -118,6 +148,11 @@ impl Search {
     /// Starts to look, in the first window (Step 1). The request is taken as checked
     /// ([`Coallocation::check`]).
     pub fn new(job: Coallocation) -> Self {
+        Self::after(job, Serial(0))
+    }
+
+    /// The same for a job that has used the serials up to `last`.
+    pub fn after(job: Coallocation, last: Serial) -> Self {
         let StartWindow { earliest, latest } = job.window;
         let window = StartWindow::new(earliest, (earliest + job.tolerance).min(latest));
         let held = vec![None; job.parts.len()];
@@ -129,16 +164,11 @@ impl Search {
             unplaced: Vec::new(),
             best: None,
             step: Step::Confirmed,
-            serials: 0,
+            serials: last.0,
             given_up: false,
         };
         search.place(0);
         search
-    }
-
-    /// What was asked for.
-    pub fn job(&self) -> &Coallocation {
-        &self.job
     }
 
     /// What each part holds, in the order of the request.
@@ -150,7 +180,10 @@ impl Search {
     /// [`Search::reserved`], while one changes hands or is given up.
     pub fn owned(&self) -> impl Iterator<Item = &Reserved> {
         let between: &[Reserved] = match &self.step {
-            Step::Place { at: Placing::Move(reserved) | Placing::Cancel(reserved, _), .. }
+            Step::Place {
+                at: Placing::Move(reserved) | Placing::Cancel { old: reserved, .. },
+                ..
+            }
             | Step::Augment {
                 at: Augmenting::HandOver { carried: reserved, .. } | Augmenting::Cancel(reserved),
                 ..
@@ -165,20 +198,13 @@ impl Search {
         self.held.iter().flatten().chain(between)
     }
 
-    /// [te, tl] at present.
-    pub fn window(&self) -> StartWindow {
-        self.window
-    }
-
-    /// How many windows were tried, with the present one.
-    pub fn windows_tried(&self) -> u32 {
-        self.windows_tried
-    }
-
-    /// Ends the search when the outcome of what is being asked has been recorded: its time is
-    /// over, or nobody wants it any more.
+    /// Nobody wants it any more, or its time is over: it ends when the outcome of what is being
+    /// asked has been recorded, and what was confirmed is released.
     pub fn give_up(&mut self) {
         self.given_up = true;
+        if self.step == Step::Confirmed {
+            self.release(Failure::GivenUp);
+        }
     }
 
     /// What is to be done next. It follows from the state alone.
@@ -231,7 +257,7 @@ impl Search {
             }
             Step::Confirmed => {}
         }
-        if self.given_up && !matches!(self.step, Step::Release { .. } | Step::Confirmed) {
+        if self.given_up && !matches!(self.step, Step::Release { .. }) {
             self.release(Failure::GivenUp);
         }
     }

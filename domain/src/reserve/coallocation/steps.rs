@@ -85,7 +85,7 @@ impl Search {
                 let window = self.window_of(part);
                 Ask::Modify { site: site.clone(), serial: *serial, part, window }
             }
-            Placing::Cancel(Reserved { site, serial, .. }, _) => {
+            Placing::Cancel { old: Reserved { site, serial, .. }, .. } => {
                 Ask::Cancel { site: site.clone(), serial: *serial }
             }
             Placing::Create(rank) => self.ask_to_create(part, &self.job.parts[part].sites[*rank]),
@@ -107,7 +107,7 @@ impl Search {
         let start = Start::of(outcome, self.window_of(part));
         match at {
             Placing::Move(old) => self.on_moved(part, old, start),
-            Placing::Cancel(_, rank) => self.create(part, rank, refused),
+            Placing::Cancel { rank, .. } => self.create(part, rank, refused),
             Placing::Create(rank) => self.on_created(part, rank, refused, start),
         }
     }
@@ -120,7 +120,7 @@ impl Search {
             }
             Start::None { is_lost: true, .. } => self.create(part, 0, None),
             Start::Wrong(_) | Start::None { is_lost: false, .. } => {
-                self.step = placing(part, Placing::Cancel(old, 0), None);
+                self.step = placing(part, Placing::Cancel { old, rank: 0 }, None);
             }
         }
     }
@@ -134,7 +134,7 @@ impl Search {
             }
             Start::Wrong(start) => {
                 let wrong = Reserved { site, serial, start };
-                self.step = placing(part, Placing::Cancel(wrong, rank + 1), refused);
+                self.step = placing(part, Placing::Cancel { old: wrong, rank: rank + 1 }, refused);
             }
             Start::None { next, .. } => {
                 let refused = earlier(refused, self.common(part, next));

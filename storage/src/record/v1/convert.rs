@@ -10,6 +10,7 @@ use cospan_domain::ids::{
     Attempt, ComponentIndex, ComponentName, Digest, IdempotencyKey, InstanceId, JobId, KeyName,
     LogicalName, LrmId, PolicyName, RelPath, Round, RunnerName, SiteName, Tag, TargetName,
 };
+use cospan_domain::reserve::Serial;
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::transfer::state::Nonce;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
@@ -56,6 +57,16 @@ macro_rules! as_number {
         }
     )*};
 }
+impl Convert<u32> for usize {
+    fn to_wire(&self) -> u32 {
+        u32::try_from(*self).unwrap_or(u32::MAX)
+    }
+
+    fn from_wire(wire: u32) -> Result<Self, Problem> {
+        Ok(wire as usize)
+    }
+}
+
 as_number!(
     JobId(u64),
     ComponentIndex(u32),
@@ -66,7 +77,8 @@ as_number!(
     DurationMs(u64),
     Bytes(u64),
     Nonce(u64),
-    NotificationId(u64)
+    NotificationId(u64),
+    Serial(u32)
 );
 
 /// A name, written as text and read without a detour.

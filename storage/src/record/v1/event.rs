@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use cospan_domain::ids::{KeyName, LrmId, TargetName};
+use cospan_domain::ids::{KeyName, LrmId, SiteName, TargetName};
 use cospan_domain::job::event::{self, Happened as DomainHappened};
 
 use super::convert::{Text, wire_enum, wire_struct};
 use super::head::{AbortCause, AfterAbort};
+use super::reservation::{Coallocation, Outcome};
 use super::run::{Charge, Ending, PlacedBy, Placement};
 use super::spec::{Content, Priority};
 
@@ -19,6 +20,8 @@ wire_enum!(Happened = DomainHappened {
         start_estimate: u64,
         by: Option<PlacedBy>,
     },
+    ReservationSought { wanted: Coallocation, placements: Vec<Vec<Placement>>, lead: u64 },
+    ReservationAnswered { site: Text<SiteName>, outcome: Outcome },
     StartPostponed { start_estimate: u64, next_claim: u64 },
     InputsArrived,
     ClaimBegun,
@@ -67,8 +70,13 @@ wire_enum!(Happened = DomainHappened {
 impl JobEvent {
     /// Leaves out where the input of a placed job came from.
     pub(crate) fn shorten(&mut self) {
-        if let Happened::JobPlaced { placements, .. } = &mut self.what {
-            placements.iter_mut().for_each(|placement| placement.sources.clear());
+        let shorten = |placement: &mut Placement| placement.sources.clear();
+        match &mut self.what {
+            Happened::JobPlaced { placements, .. } => placements.iter_mut().for_each(shorten),
+            Happened::ReservationSought { placements, .. } => {
+                placements.iter_mut().flatten().for_each(shorten);
+            }
+            _ => {}
         }
     }
 }

@@ -11,6 +11,7 @@ use cospan_domain::job::state::{
 use cospan_domain::{ids::JobId, job::spec::JobSpec};
 
 use super::convert::{Convert, Problem, Text, is_default, wire_enum, wire_struct};
+use super::reservation::Reservation;
 use super::run::PlacedBy;
 use super::spec::Priority;
 
@@ -49,6 +50,8 @@ pub(crate) struct Head {
     #[serde(default, skip_serializing_if = "is_default")]
     placed_by: Option<PlacedBy>,
     #[serde(default, skip_serializing_if = "is_default")]
+    reservation: Option<Reservation>,
+    #[serde(default, skip_serializing_if = "is_default")]
     told: Vec<Text<TargetName>>,
 }
 
@@ -74,6 +77,7 @@ impl Head {
             promoted: job.promoted,
             instants: job.instants.to_wire(),
             placed_by: job.placed_by.to_wire(),
+            reservation: job.reservation.to_wire(),
             told: job.told.to_wire(),
         }
     }
@@ -105,6 +109,7 @@ impl Head {
             promoted: self.promoted,
             instants: Convert::from_wire(self.instants)?,
             placed_by: Convert::from_wire(self.placed_by)?,
+            reservation: Convert::from_wire(self.reservation)?,
             told: Convert::from_wire(self.told)?,
             revision: self.revision,
         })

@@ -9,6 +9,7 @@ pub(crate) mod convert;
 pub(crate) mod copy;
 pub(crate) mod event;
 pub(crate) mod head;
+mod reservation;
 pub(crate) mod run;
 pub(crate) mod site;
 pub(crate) mod spec;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::Acquisition as DomainAcquisition;
+use cospan_domain::acquire::{self, Acquisition as DomainAcquisition};
 use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
 use cospan_domain::job::state::{
     self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
@@ -46,7 +46,8 @@ wire_struct!(Placement = placed::Placement {
     share: Option<u32>,
     acquisition: Acquisition,
 });
-wire_enum!(Acquisition = DomainAcquisition { ClaimNow, Queue(QueueLimits) });
+wire_enum!(Acquisition = DomainAcquisition { ClaimNow, Queue(QueueLimits), Reserved(Promised) });
+wire_struct!(Promised = acquire::Promised { serial: u32, from: u64, to: u64 });
 
 impl Default for Acquisition {
     fn default() -> Self {

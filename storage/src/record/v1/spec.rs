@@ -17,6 +17,7 @@ use cospan_domain::resources;
 use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainSignal};
 
 use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct};
+use super::reservation::ReservationWish;
 
 type Pairs = Vec<(Arc<str>, Arc<str>)>;
 type Texts = Vec<Arc<str>>;
@@ -45,6 +46,7 @@ wire_struct!(RunOptions = runner::RunOptions {
     restart_scope: RestartScope,
     acquisition: AcquisitionOptions,
     weights: Option<Vec<(Arc<str>, u32)>>,
+    reservation: Option<ReservationWish>,
 });
 
 /// By name of the dimension, in thousandths.

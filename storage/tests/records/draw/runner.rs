@@ -32,6 +32,7 @@ impl Draw {
                 limits: self.queue_limits(),
             },
             weights: self.maybe(Self::weights),
+            reservation: self.maybe(Self::wish),
         }
     }
 
@@ -44,9 +45,10 @@ impl Draw {
     }
 
     pub(super) fn acquisition(&mut self) -> Acquisition {
-        match self.coin() {
-            true => Acquisition::ClaimNow,
-            false => Acquisition::Queue(self.queue_limits()),
+        match self.below(3) {
+            0 => Acquisition::ClaimNow,
+            1 => Acquisition::Queue(self.queue_limits()),
+            _ => Acquisition::Reserved(self.promised()),
         }
     }
 

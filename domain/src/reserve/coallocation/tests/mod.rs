@@ -96,7 +96,7 @@ impl Tables {
     ) -> (Search, Standing) {
         let mut search = Search::new(job.clone());
         while let Standing::Asks(ask) = search.standing() {
-            self.asked.push((search.window(), ask.clone()));
+            self.asked.push((search.window, ask.clone()));
             let outcome = answer(self, &search, &job, &ask);
             search.record(outcome);
             let owned = search.owned().map(|r| (r.serial, (r.site.clone(), r.start)));

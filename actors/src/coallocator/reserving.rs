@@ -1,0 +1,149 @@
+//! Jobs that want a reservation: told which sites may be asked, in which order. They wait in no
+//! placement queue, as nothing has to be idle for them now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::placed::Placement;
+use cospan_domain::placement::{
+    Acceptance, GridSite, GridSnapshot, PlacementRequest, rank_to_reserve,
+};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::actor::CoAllocator;
+use crate::chaos::{self, Point};
+use crate::job::Order;
+use crate::shared::Shared;
+use crate::supervision::{ActorKind, Owed};
+
+/// Jobs that wait to be told.
+#[derive(Debug, Default)]
+pub(super) struct Seeking {
+    /// Each with the time before which it is not to be told.
+    jobs: BTreeMap<JobId, Timestamp>,
+    /// Those that are being told.
+    told: BTreeSet<JobId>,
+    wake: Option<SpawnHandle>,
+}
+
+/// A job was told which sites it may ask.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct Told(JobId);
+
+impl Seeking {
+    /// A job as it stands in the view.
+    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
+        match job.filter(|job| job.seeks_reservation()).map(|job| &job.phase) {
+            Some(Phase::Queued { not_before, .. }) => drop(self.jobs.insert(id, *not_before)),
+            Some(_) | None => drop(self.jobs.remove(&id)),
+        }
+    }
+
+    fn untold(&self) -> Vec<(JobId, Timestamp)> {
+        let jobs = self.jobs.iter().filter(|(id, _)| !self.told.contains(id));
+        jobs.map(|(id, not_before)| (*id, *not_before)).collect()
+    }
+}
+
+impl CoAllocator {
+    /// Tells those whose time has come, as far as there are sites to ask.
+    pub(super) fn tell_seeking(&mut self, ctx: &mut Context<Self>) {
+        if self.seeking.jobs.is_empty() {
+            return;
+        }
+        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        let untold = self.seeking.untold();
+        let mut next = untold.iter().map(|(_, time)| *time).filter(|time| *time > now).min();
+        let due = untold.into_iter().filter(|(_, not_before)| *not_before <= now);
+        let due: Vec<&Arc<Job>> = due.filter_map(|(id, _)| view.jobs.get(&id)).collect();
+        if !due.is_empty() {
+            let grid = self.grid.snapshot(&self.shared, &self.offers);
+            for job in due {
+                match sites_for(&self.shared, job, &grid, now) {
+                    Ok(candidates) => self.tell_sites(job.id, candidates, ctx),
+                    Err(later) => next = Some(next.map_or(later, |next| next.min(later))),
+                }
+            }
+        }
+        self.wake_seeking(next.map(|next| next.since(now)), ctx);
+    }
+
+    fn tell_sites(&mut self, job: JobId, candidates: Vec<Vec<Placement>>, ctx: &mut Context<Self>) {
+        self.seeking.told.insert(job);
+        let shared = self.shared.clone();
+        let owed = Owed::new(ctx.address(), Told(job));
+        actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
+            if let Some(addr) = shared.job_actor(job).await {
+                // Refused if it changed meanwhile: then it is looked at again.
+                let _ = addr.send(Order(JobCommand::Reserve { candidates })).await;
+            }
+            owed.settle(Told(job)).await;
+        });
+    }
+
+    fn wake_seeking(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+        if let Some(handle) = self.seeking.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        self.seeking.wake = pause.map(|pause| {
+            ctx.run_later(Duration::from_millis(pause.0.max(5)), |this, ctx| {
+                this.seeking.wake = None;
+                this.tell_seeking(ctx);
+            })
+        });
+    }
+}
+
+/// The sites that a job may ask, or when to look again: while some that could serve it may turn
+/// up, it waits for them, until it is too late.
+fn sites_for(
+    shared: &Shared,
+    job: &Job,
+    grid: &GridSnapshot,
+    now: Timestamp,
+) -> Result<Vec<Vec<Placement>>, Timestamp> {
+    let candidates = candidates(shared, job, grid);
+    let waits = candidates.iter().any(Vec::is_empty) && may_change(grid);
+    let latest = job.spec.run.reservation.map(|wish| wish.window.latest);
+    match latest.filter(|latest| waits && now <= *latest) {
+        Some(latest) => Err(latest + DurationMs(1)),
+        None => Ok(candidates),
+    }
+}
+
+/// By component: where it would go, the best site first.
+fn candidates(shared: &Shared, job: &Job, grid: &GridSnapshot) -> Vec<Vec<Placement>> {
+    let defaults = &shared.settings.default_policies;
+    let of_component = |index| {
+        let request = PlacementRequest::of_one(job, ComponentIndex(index), defaults);
+        request.map(|request| rank_to_reserve(&request, grid)).unwrap_or_default()
+    };
+    (0..job.spec.components.len() as u32).map(of_component).collect()
+}
+
+/// Whether some site may still turn out to grant reservations, or take placements again.
+fn may_change(grid: &GridSnapshot) -> bool {
+    let may = |site: &GridSite| match site.grants_reservations() {
+        Some(grants) => grants && site.acceptance != Acceptance::Open,
+        None => true,
+    };
+    grid.sites().iter().any(may)
+}
+
+impl Handler<Told> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Told(job): Told, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.seeking.told.remove(&job);
+        // What it was told may have come to nothing.
+        self.wake_seeking(Some(DurationMs(20)), ctx);
+    }
+}

@@ -1,0 +1,109 @@
+//! Asks sites what is due about the reservations of a job.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::state::{Job, Reservation};
+use cospan_domain::reserve::{
+    Ask, Outcome, ReservationRequest, ReservationTag, Serial, StartWindow,
+};
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{CallKind, ReservationOrder, Reservations, Site, SiteError};
+
+use super::actor::JobActor;
+use super::effects::{Pending, RETRY, call_at};
+use crate::cluster::Call;
+
+/// How long a site keeps a reservation that is not confirmed: longer than a search may take, as
+/// each one is renewed before they are confirmed.
+const KEPT: DurationMs = DurationMs::from_secs(1_800);
+
+/// A question with all that the site has to know.
+struct Question {
+    ask: Ask,
+    tag: ReservationTag,
+    order: Option<ReservationOrder>,
+}
+
+impl Question {
+    fn of(job: &Job, tag: impl Fn(Serial) -> ReservationTag) -> Option<(u32, Self)> {
+        let reservation = job.reservation.as_ref()?;
+        let (number, ask) = reservation.question()?;
+        let (serial, wanted) = match &ask {
+            Ask::Create { serial, part, window, .. } | Ask::Modify { serial, part, window, .. } => {
+                (*serial, Some(request(reservation, *part, *window)?))
+            }
+            Ask::Check { serial, .. }
+            | Ask::Confirm { serial, .. }
+            | Ask::Cancel { serial, .. } => (*serial, None),
+        };
+        let tag = tag(serial);
+        let order = wanted.map(|request| ReservationOrder { tag, request, keep_for: KEPT });
+        Some((number, Self { ask, tag, order }))
+    }
+
+    /// Puts it to the site. A new reservation is looked up first: an earlier request may have
+    /// arrived, and its answer been lost.
+    async fn put_to(&self, site: &dyn Site) -> Result<Outcome, SiteError> {
+        let none = || SiteError::Unfit("it grants no reservations".to_owned());
+        let granting: &dyn Reservations = site.reservations().ok_or_else(none)?;
+        let lost = Outcome::Lost { next: None };
+        let done = |is_there| if is_there { Outcome::Done } else { lost };
+        match (&self.ask, &self.order) {
+            (Ask::Create { .. }, Some(order)) => match granting.find(self.tag).await? {
+                Some(seen) => Ok(Outcome::Granted { start: seen.span.from }),
+                None => granting.request(order).await.map(Outcome::from),
+            },
+            (Ask::Modify { .. }, Some(order)) => {
+                Ok(granting.modify(order).await?.map_or(lost, Outcome::from))
+            }
+            (Ask::Confirm { .. }, _) => granting.confirm(self.tag).await.map(done),
+            (Ask::Cancel { .. }, _) => granting.release(self.tag).await.map(|_| Outcome::Done),
+            (Ask::Check { .. } | Ask::Create { .. } | Ask::Modify { .. }, _) => {
+                granting.renew(self.tag, KEPT).await.map(done)
+            }
+        }
+    }
+
+    /// What an error means, if it is certain that nothing was done and will be.
+    fn refused(&self, error: &SiteError) -> Option<Outcome> {
+        match error {
+            SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
+                Some(self.ask.without_answer())
+            }
+            SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_) => None,
+        }
+    }
+}
+
+fn request(
+    reservation: &Reservation,
+    part: usize,
+    window: StartWindow,
+) -> Option<ReservationRequest> {
+    let part = reservation.search.job.parts.get(part)?;
+    let resources = part.resources.clone();
+    Some(ReservationRequest { resources, length: part.length, window, flexible: false })
+}
+
+/// Puts what is due to its site; `None` if nothing is.
+pub(super) fn ask(actor: &JobActor) -> Option<Pending> {
+    let (instance, job) = (actor.shared.instance, actor.job().id);
+    let tag = |serial| ReservationTag { instance, job, serial };
+    let (question, asked) = Question::of(actor.job(), tag)?;
+    let site: SiteName = asked.ask.site().clone();
+    let asked = Arc::new(asked);
+    let put = asked.clone();
+    let put =
+        Call::new(CallKind::Reserve, move |site| Box::pin(async move { put.put_to(&*site).await }));
+    let answer = call_at(actor, Some(&site), put);
+    Some(Box::pin(async move {
+        let outcome = match answer.await {
+            Ok(outcome) => Some(outcome),
+            Err(error) => asked.refused(&error),
+        };
+        let answered = |outcome| JobCommand::ReservationAnswered { question, outcome };
+        (outcome.map(answered), RETRY)
+    }))
+}

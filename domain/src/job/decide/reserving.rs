@@ -1,0 +1,149 @@
+//! Asking sites for reservations, and what follows from their answers.
+
+use crate::ids::{ComponentIndex, Round};
+use crate::job::command::Rejection;
+use crate::job::decide::draft::Draft;
+use crate::job::event::Happened;
+use crate::job::state::{Job, Reservation};
+use crate::placed::Placement;
+use crate::reserve::coallocation::largest_first;
+use crate::reserve::{Coallocation, Failure, Outcome, Part, Standing, StartWindow, lease_length};
+use crate::resources::MEMORY;
+use crate::units::DurationMs;
+
+/// The least step by which a search moves on.
+const UNIT: DurationMs = DurationMs(1_000);
+
+/// Begins to ask, if there is anybody to ask and it is not too late.
+pub(super) fn seek(
+    draft: &mut Draft<'_>,
+    candidates: Vec<Vec<Placement>>,
+) -> Result<(), Rejection> {
+    let whole = candidates.len() == draft.job.spec.components.len();
+    if !draft.job.seeks_reservation() || !whole {
+        return Err(Rejection::Stale);
+    }
+    let window = window(draft).ok_or(Rejection::Stale)?;
+    if window.is_empty() {
+        fail(draft, "its latest start has passed without a reservation".into());
+    } else if let Some(index) = candidates.iter().position(Vec::is_empty) {
+        let name = draft.job.name_of(ComponentIndex(index as u32)).unwrap_or_default();
+        let reason = format!("component {name}: no site that could hold it grants reservations");
+        fail(draft, reason);
+    } else {
+        let (wanted, placements) = wanted(draft, window, candidates);
+        let lead = draft.parameters.reservation_lead;
+        draft.emit(Happened::ReservationSought { wanted, placements, lead });
+    }
+    Ok(())
+}
+
+fn fail(draft: &mut Draft<'_>, reason: String) {
+    draft.emit(Happened::JobFailed { reason: reason.into() });
+}
+
+/// When its reservations may begin: so long before the starts that are accepted that all can
+/// come to their gates, as far as there is time for that. Empty if it is too late.
+fn window(draft: &Draft<'_>) -> Option<StartWindow> {
+    let accepted = draft.job.spec.run.reservation?.window;
+    let (now, lead) = (draft.now, draft.parameters.reservation_lead);
+    let latest = (accepted.latest - lead).max((now + lead).min(accepted.latest));
+    Some(StartWindow::new((accepted.earliest - lead).max(now), latest))
+}
+
+/// What is asked for, and by part where it would go.
+fn wanted(
+    draft: &Draft<'_>,
+    window: StartWindow,
+    candidates: Vec<Vec<Placement>>,
+) -> (Coallocation, Vec<Vec<Placement>>) {
+    let (job, parameters) = (&draft.job, draft.parameters);
+    let wished = job.spec.run.reservation.map(|wish| wish.tolerance).unwrap_or_default();
+    let tolerance = wished.min(window.latest.since(window.earliest));
+    let (lead, margin) = (parameters.reservation_lead, parameters.wall_margin);
+    let length = lease_length(tolerance, DurationMs::ZERO, lead, job.spec.wall_time, margin);
+    let part = |(index, placements): (usize, &Vec<Placement>)| {
+        let component = ComponentIndex(index as u32);
+        let resources = job.spec.components[index].resources.countable();
+        let sites = placements.iter().map(|placement| placement.site.clone()).collect();
+        Part { component, resources, length, sites, offset: DurationMs::ZERO }
+    };
+    let mut parts: Vec<Part> = candidates.iter().enumerate().map(part).collect();
+    largest_first(&mut parts, MEMORY);
+    let of = |part: &Part| candidates[part.component.0 as usize].clone();
+    let placements = parts.iter().map(of).collect();
+    let windows_max = parameters.reservation_windows;
+    (Coallocation { parts, window, tolerance, unit: UNIT, windows_max }, placements)
+}
+
+/// A site answered.
+pub(super) fn answered(
+    draft: &mut Draft<'_>,
+    question: u32,
+    outcome: Outcome,
+) -> Result<(), Rejection> {
+    let asked = draft.job.reservation.as_ref().and_then(Reservation::question);
+    match asked {
+        Some((number, ask)) if number == question => {
+            let site = ask.site().clone();
+            draft.emit(Happened::ReservationAnswered { site, outcome });
+            Ok(())
+        }
+        Some(_) | None => Err(Rejection::Stale),
+    }
+}
+
+/// A site that has not answered for too long is taken to have said no. A reservation that it may
+/// have made, or kept, is nobody's then: it is found there by its tag, and cancelled.
+pub(super) fn silent(draft: &mut Draft<'_>) {
+    let reservation = draft.job.reservation.as_ref();
+    let late = reservation.and_then(|reservation| reservation.silent_at(draft.parameters));
+    let asked = reservation.and_then(Reservation::question);
+    if let (Some(late), Some((_, ask))) = (late, asked)
+        && draft.is_over(late)
+    {
+        let (outcome, site) = (ask.without_answer(), ask.site().clone());
+        draft.emit(Happened::ReservationAnswered { site, outcome });
+    }
+}
+
+/// What follows once its search has ended while it waits.
+pub(super) fn step(draft: &mut Draft<'_>) {
+    let Some(reservation) = draft.job.reservation.as_ref().filter(|r| !r.spent) else { return };
+    match reservation.search.standing() {
+        Standing::Asks(_) => {}
+        Standing::Confirmed => place(draft),
+        Standing::Failed(Failure::LostAtTheEnd | Failure::GivenUp) => {
+            let (parameters, seed) = (draft.parameters, draft.job.id.0);
+            let tries = reservation.search.serials;
+            let pause = parameters.backoff(parameters.claim_backoff, tries, seed);
+            draft.emit(Happened::JobRequeued { not_before: draft.now + pause });
+        }
+        Standing::Failed(failure) => fail(draft, refusal(&draft.job, failure).into()),
+    }
+}
+
+fn place(draft: &mut Draft<'_>) {
+    let reservation = draft.job.reservation.as_ref();
+    let Some(placements) = reservation.and_then(Reservation::placements) else { return };
+    let begins = placements.iter().filter_map(|p| Some(p.acquisition.promised()?.from));
+    let begins = begins.max().unwrap_or(draft.now);
+    let start_estimate = draft.job.start_after(begins);
+    let round = Round(draft.job.round.0 + 1);
+    draft.emit(Happened::JobPlaced { round, placements, start_estimate, by: None });
+}
+
+fn refusal(job: &Job, failure: Failure) -> &'static str {
+    let alone = job.spec.components.len() == 1;
+    match failure {
+        Failure::Never if alone => "no site will ever grant its reservation",
+        Failure::Never => "no site will ever grant a reservation for one of its components",
+        Failure::WindowsTried => {
+            "no common start was found in so many windows as are tried for one job"
+        }
+        Failure::NoCommonStart if alone => "no site grants a start within its window",
+        Failure::NoCommonStart | Failure::LostAtTheEnd | Failure::GivenUp => {
+            "its sites grant no common start within its window"
+        }
+    }
+}

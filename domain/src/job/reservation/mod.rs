@@ -1,0 +1,153 @@
+//! The reservations of a job: one search for all of its components, and what came of it.
+//!
+//! They belong to the job and are part of its record. What is to be asked of which site follows
+//! from the record alone, so that the same is asked again after a restart, under the same serial;
+//! whoever asks looks up first what a lost answer may have left ([`Reservation::question`]).
+
+use crate::acquire::{Acquisition, Promised};
+use crate::job::parameters::JobParameters;
+use crate::job::state::{Job, Phase};
+use crate::placed::Placement;
+use crate::reserve::{Ask, Failure, Outcome, Part, Reserved, Search, Serial, Standing};
+use crate::units::{DurationMs, Timestamp};
+
+/// The reservations of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// The search for them; its parts are the job's components.
+    pub search: Search,
+    /// By part, and rank of its site: where the component would go.
+    pub placements: Vec<Vec<Placement>>,
+    /// They begin so long before the start that is promised, so that all come to their gates.
+    pub lead: DurationMs,
+    /// How many questions were answered.
+    pub answers: u32,
+    /// Since when the present question waits for its answer.
+    pub asked_since: Timestamp,
+    /// What follows from its end was decided: another may be asked for.
+    pub spent: bool,
+}
+
+impl Reservation {
+    /// Sites are to be asked.
+    pub(super) fn sought(
+        search: Search,
+        placements: Vec<Vec<Placement>>,
+        lead: DurationMs,
+        now: Timestamp,
+    ) -> Self {
+        Self { search, placements, lead, answers: 0, asked_since: now, spent: false }
+    }
+
+    /// What a site is to be asked, and the number of that question.
+    pub fn question(&self) -> Option<(u32, Ask)> {
+        match self.search.standing() {
+            Standing::Asks(ask) => Some((self.answers, ask)),
+            Standing::Confirmed | Standing::Failed(_) => None,
+        }
+    }
+
+    /// Takes in the answer to it.
+    pub(super) fn record(&mut self, outcome: Outcome, now: Timestamp) {
+        self.search.record(outcome);
+        self.answers += 1;
+        self.asked_since = now;
+    }
+
+    /// Nobody needs it any more.
+    pub(super) fn give_up(&mut self, now: Timestamp) {
+        if !self.is_released() && !self.search.given_up {
+            self.search.give_up();
+            self.asked_since = now;
+        }
+    }
+
+    /// When a site that does not answer is taken to have said no.
+    pub fn silent_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
+        self.question().map(|_| self.asked_since + parameters.reservation_patience)
+    }
+
+    /// Whether nothing of it is left at any site.
+    pub fn is_released(&self) -> bool {
+        matches!(self.search.standing(), Standing::Failed(_))
+    }
+
+    /// The last serial that was used.
+    pub fn last_serial(&self) -> Serial {
+        Serial(self.search.serials)
+    }
+
+    /// Whether the job has use for what a site holds under this serial, or may have.
+    pub fn needs(&self, serial: Serial) -> bool {
+        let asked = match self.question() {
+            Some((_, Ask::Create { serial: asked, .. })) => asked == serial,
+            Some(_) | None => false,
+        };
+        asked || self.search.owned().any(|owned| owned.serial == serial)
+    }
+
+    /// Each part with what it has.
+    pub fn parts(&self) -> impl Iterator<Item = (&Part, Option<&Reserved>)> {
+        let held = self.search.reserved().iter().map(Option::as_ref);
+        self.search.job.parts.iter().zip(held)
+    }
+
+    /// By component: where it goes, once each has a confirmed reservation.
+    pub fn placements(&self) -> Option<Vec<Placement>> {
+        let all = self.search.job.parts.iter().zip(&self.placements).zip(self.search.reserved());
+        let mut placed = all
+            .map(|((part, placements), held)| {
+                let Reserved { site, serial, start } = held.as_ref()?;
+                let placement = placements.iter().find(|placement| placement.site == *site)?;
+                let to = *start + part.length;
+                let promised = Promised { serial: *serial, from: *start, to };
+                let acquisition = Acquisition::Reserved(promised);
+                Some((part.component, Placement { acquisition, ..placement.clone() }))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        placed.sort_by_key(|(component, _)| *component);
+        Some(placed.into_iter().map(|(_, placement)| placement).collect())
+    }
+}
+
+impl Job {
+    /// Whether it waits for somebody to say which sites may be asked for a reservation.
+    pub fn seeks_reservation(&self) -> bool {
+        self.spec.run.reservation.is_some()
+            && matches!(self.phase, Phase::Queued { .. })
+            && self.frozen_by.is_none()
+            && self.held.is_none()
+            && self.reservation.as_ref().is_none_or(|reservation| reservation.spent)
+    }
+
+    /// The earliest start that sites said they would grant later, if its reservation was refused
+    /// and they said so. For several components it is a hint: none is granted before.
+    pub fn reservation_refused_until(&self) -> Option<Timestamp> {
+        let reservation = self.reservation.as_ref()?;
+        let refused = Standing::Failed(Failure::NoCommonStart);
+        let next = reservation.search.best.filter(|_| reservation.search.standing() == refused);
+        next.map(|next| next + reservation.lead)
+    }
+
+    /// When the last of its reservations begins, if its components have any.
+    pub fn reservations_begin(&self) -> Option<Timestamp> {
+        let promised = self.components.iter().filter_map(|c| c.acquisition().promised());
+        promised.map(|promised| promised.from).max()
+    }
+
+    /// When its payloads are to begin: when the last reservation has begun and all could come to
+    /// their gates, but within what the user accepts.
+    pub fn promised_start(&self) -> Option<Timestamp> {
+        Some(self.start_after(self.reservations_begin()?))
+    }
+
+    /// The same for reservations the last of which begins then.
+    pub(super) fn start_after(&self, begins: Timestamp) -> Timestamp {
+        let lead = self.reservation.as_ref().map(|reservation| reservation.lead);
+        let ready = begins + lead.unwrap_or_default();
+        match self.spec.run.reservation {
+            Some(wish) => ready.max(wish.window.earliest).min(wish.window.latest.max(begins)),
+            None => ready,
+        }
+    }
+}

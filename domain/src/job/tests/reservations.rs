@@ -1,0 +1,304 @@
+//! Jobs that are promised a start.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::world::{World, key, site, spec};
+use crate::acquire::ReservationWish;
+use crate::ids::SiteName;
+use crate::job::command::{ExternalState, JobCommand, Rejection, Sighting};
+use crate::job::due::{EffectKind, due, next_wake};
+use crate::job::state::{PhaseKind, Reservation};
+use crate::placed::Placement;
+use crate::reserve::{
+    Amounts, Ask, Ledger, Outcome, ReservationRequest, Serial, Span, StartWindow, Timeline,
+};
+use crate::resources::Resources;
+use crate::units::{DurationMs, Timestamp};
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+
+/// A job, and sites of four processors that keep their reservations in ledgers.
+struct Story {
+    world: World,
+    sites: BTreeMap<SiteName, Ledger<Serial>>,
+    components: usize,
+}
+
+impl Story {
+    /// A job of so many components of two processors that is to start in an hour, or up to so
+    /// much later.
+    fn new(components: usize, within: DurationMs, sites: usize) -> Self {
+        let mut spec = spec(components);
+        let start = Timestamp(1_000_000_000_000) + HOUR;
+        let window = StartWindow::new(start, start + within);
+        let tolerance = DurationMs::from_secs(60).min(within);
+        spec.run.reservation = Some(ReservationWish { window, tolerance });
+        let world = World::new(spec);
+        let ledger = |_| Ledger::new(Timeline::new(world.now, &Resources::processors(4)).unwrap());
+        let sites = (0..sites).map(|index| (site(index), ledger(index))).collect();
+        Self { world, sites, components }
+    }
+
+    /// All of this site is taken from a time after the earliest start for so long.
+    fn take(&mut self, at: usize, after: DurationMs, length: DurationMs) {
+        let from = self.start() + after;
+        let request = ReservationRequest {
+            resources: Resources::processors(4),
+            length,
+            window: StartWindow::exactly(from),
+            flexible: false,
+        };
+        let ledger = self.sites.get_mut(&site(at)).unwrap();
+        ledger.request(Serial(u32::MAX), &request, Timestamp(u64::MAX));
+    }
+
+    /// The earliest start that the job accepts.
+    fn start(&self) -> Timestamp {
+        self.world.job.spec.run.reservation.unwrap().window.earliest
+    }
+
+    fn seek(&mut self) -> Result<Vec<&'static str>, Rejection> {
+        let to = |site: &SiteName| Placement {
+            site: site.clone(),
+            sources: Vec::new(),
+            transfer_time: DurationMs::ZERO,
+            share: None,
+            acquisition: Default::default(),
+        };
+        let sites: Vec<Placement> = self.sites.keys().map(to).collect();
+        self.world.tell(JobCommand::Reserve { candidates: vec![sites; self.components] })
+    }
+
+    fn question(&self) -> Option<(u32, Ask)> {
+        self.world.job.reservation.as_ref().and_then(Reservation::question)
+    }
+
+    /// What the asked site answers.
+    fn outcome(&mut self, ask: &Ask) -> Outcome {
+        let reservation = self.world.job.reservation.as_ref().unwrap();
+        let wanted = reservation.search.job.clone();
+        let ledger = self.sites.get_mut(ask.site()).unwrap();
+        ask.answered_by(ledger, &wanted, Timestamp(u64::MAX))
+    }
+
+    fn tell(&mut self, question: u32, outcome: Outcome) -> Result<Vec<&'static str>, Rejection> {
+        self.world.tell(JobCommand::ReservationAnswered { question, outcome })
+    }
+
+    /// Asks until there is nothing to ask.
+    fn ask_all(&mut self) {
+        while let Some((question, ask)) = self.question() {
+            assert!(self.world.due().contains(&EffectKind::Reserve));
+            let outcome = self.outcome(&ask);
+            self.tell(question, outcome).unwrap();
+        }
+    }
+
+    /// Serials of the job that some site holds.
+    fn held(&self) -> Vec<Serial> {
+        let held = self.sites.values().flat_map(Ledger::leases).map(|(serial, _)| *serial);
+        held.filter(|serial| *serial != Serial(u32::MAX)).collect()
+    }
+
+    fn sleep_until(&mut self, time: Timestamp) {
+        self.world.now = time;
+        self.world.tell(JobCommand::Look(ExternalState::default())).unwrap();
+    }
+}
+
+#[test]
+fn a_payload_begins_at_the_start_that_was_promised_and_no_earlier() {
+    let mut story = Story::new(1, DurationMs::ZERO, 1);
+    assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    let (job, parameters) = (&story.world.job, &story.world.parameters);
+    let begins = story.start() - parameters.reservation_lead;
+    assert_eq!(job.promised_start(), Some(story.start()));
+    assert_eq!(job.claim_time(parameters), Some(begins), "claimed when the reservation begins");
+    let span = Span::new(begins, story.start() + job.spec.wall_time);
+    let taken = Amounts::processors(2);
+    assert!(!story.sites[&site(0)].timeline().is_free(span, &Amounts::processors(3)));
+    assert!(story.sites[&site(0)].timeline().is_free(span, &taken));
+
+    story.world.now = begins;
+    assert_eq!(story.world.claim_all(ExternalState::default()), ["ClaimBegun"]);
+    story.world.accept_all();
+    story.world.see_all(Sighting::Ready("node1".into()));
+    assert_eq!(story.world.phase(), PhaseKind::Claiming, "all are ready, but it is too early");
+    let (job, parameters, now) = (&story.world.job, &story.world.parameters, story.world.now);
+    assert_eq!(next_wake(job, parameters, now), Some(story.start()));
+    story.sleep_until(story.start());
+    assert_eq!(story.world.phase(), PhaseKind::Starting);
+    assert_eq!(story.world.job.start_at, Some(story.start()));
+}
+
+#[test]
+fn a_job_that_has_ended_gives_the_rest_of_its_reservation_back() {
+    let mut story = Story::new(2, HOUR, 2);
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.held().len(), 2);
+    story.world.now = story.start() - story.world.parameters.reservation_lead;
+    story.world.claim_all(ExternalState::default());
+    story.world.accept_all();
+    story.world.see_all(Sighting::Ready("node1".into()));
+    story.sleep_until(story.start());
+    story.world.see_all(Sighting::Begun("node1".into()));
+    story.world.see_all(Sighting::Succeeded);
+    assert_eq!(story.world.phase(), PhaseKind::Collecting);
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Finished);
+    assert!(story.held().is_empty());
+}
+
+#[test]
+fn a_start_that_no_site_grants_ends_the_job_and_says_from_when_on() {
+    let mut story = Story::new(1, DurationMs::from_secs(600), 1);
+    story.take(0, DurationMs::ZERO, HOUR);
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Failed);
+    let next = story.world.job.reservation_refused_until();
+    let lead = story.world.parameters.reservation_lead;
+    assert_eq!(next, Some(story.start() + HOUR + lead));
+    assert!(story.held().is_empty());
+}
+
+#[test]
+fn a_job_that_is_cancelled_while_sites_are_asked_leaves_nothing_there() {
+    let mut story = Story::new(2, HOUR, 2);
+    story.seek().unwrap();
+    let (question, ask) = story.question().unwrap();
+    let outcome = story.outcome(&ask);
+    story.tell(question, outcome).unwrap();
+    // The second one is being asked for, and perhaps granted.
+    let (question, ask) = story.question().unwrap();
+    let outcome = story.outcome(&ask);
+    assert_eq!(story.world.tell(JobCommand::Cancel(key())).unwrap(), ["RoundAborted"]);
+    story.tell(question, outcome).unwrap();
+    assert_eq!(story.held().len(), 2);
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Cancelled);
+    assert!(story.held().is_empty());
+}
+
+#[test]
+fn a_site_that_stays_silent_is_taken_to_have_said_no() {
+    let mut story = Story::new(1, HOUR, 2);
+    story.seek().unwrap();
+    let (question, first) = story.question().unwrap();
+    // Granted, but the answer is lost.
+    story.outcome(&first);
+    let wake = next_wake(&story.world.job, &story.world.parameters, story.world.now).unwrap();
+    story.sleep_until(wake);
+    let (_, second) = story.question().unwrap();
+    assert_ne!(first.site(), second.site());
+    assert_eq!(story.tell(question, Outcome::Done), Err(Rejection::Stale));
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    let reservation = story.world.job.reservation.as_ref().unwrap();
+    let orphans: Vec<Serial> =
+        story.held().into_iter().filter(|serial| !reservation.needs(*serial)).collect();
+    assert_eq!(orphans, [Serial(1)], "nobody's, and found so");
+}
+
+#[test]
+fn a_job_whose_latest_start_has_passed_fails_before_any_site_is_asked() {
+    let mut story = Story::new(1, HOUR, 1);
+    story.world.now = story.start() + HOUR + DurationMs(1);
+    assert_eq!(story.seek().unwrap(), ["JobFailed"]);
+}
+
+#[test]
+fn a_round_that_is_lost_is_reserved_anew_under_other_serials() {
+    let mut story = Story::new(1, HOUR, 1);
+    story.seek().unwrap();
+    story.ask_all();
+    story.world.tell(JobCommand::LeaveSite(site(0))).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Queued);
+    assert!(story.held().is_empty());
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!((story.world.phase(), story.held()), (PhaseKind::Placed, vec![Serial(2)]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever sites answer, lose or keep silent about, and whenever the user cancels: a site
+    /// holds nothing that the job needs no more but what silence or a lie left there, and each
+    /// component of a placed job has what its site holds.
+    #[test]
+    fn nothing_is_held_by_nobody_but_what_an_unknown_outcome_left(
+        components in 1usize..4,
+        taken in proptest::collection::vec((0u64..5_000, 60u64..5_000), 3),
+        turns in proptest::collection::vec((0u8..10, any::<bool>()), 40),
+        cancel_at in 0usize..60,
+    ) {
+        let mut story = Story::new(components, HOUR, 3);
+        for (at, (after, length)) in taken.into_iter().enumerate() {
+            story.take(at, DurationMs::from_secs(after), DurationMs::from_secs(length));
+        }
+        story.seek().unwrap();
+        let mut excused = Vec::new();
+        let mut turns = turns.into_iter().chain(std::iter::repeat((9, false)));
+        for turn in 0..2_000 {
+            if turn == cancel_at {
+                let _ = story.world.tell(JobCommand::Cancel(key()));
+            }
+            let Some((question, ask)) = story.question() else { break };
+            let (kind, done) = turns.next().unwrap();
+            let asked = due(&story.world.job, story.world.now);
+            prop_assert!(asked.iter().any(|effect| effect.attempt.0 == question));
+            match kind {
+                // The answer is lost, and whether it was done nobody knows.
+                0 => {
+                    if done {
+                        story.outcome(&ask);
+                    }
+                    excused.push(serial_of(&ask));
+                    let wake = next_wake(&story.world.job, &story.world.parameters, story.world.now);
+                    story.sleep_until(wake.unwrap());
+                }
+                // Asked twice, as after a restart.
+                1 => {
+                    story.outcome(&ask);
+                    let outcome = story.outcome(&ask);
+                    story.tell(question, outcome).unwrap();
+                }
+                _ => {
+                    let outcome = story.outcome(&ask);
+                    story.tell(question, outcome).unwrap();
+                }
+            }
+        }
+        let job = &story.world.job;
+        let reservation = job.reservation.as_ref().unwrap();
+        let moves_on = story.question().is_none() && job.phase.kind() != PhaseKind::Aborting;
+        prop_assert!(moves_on, "{:?}", job.phase);
+        for serial in story.held() {
+            prop_assert!(reservation.needs(serial) || excused.contains(&serial), "{serial:?}");
+        }
+        if let Some(placements) = reservation.placements().filter(|_| !job.is_final()) {
+            for placement in placements {
+                let promised = placement.acquisition.promised().unwrap();
+                let lease = story.sites[&placement.site].find(&promised.serial).unwrap();
+                prop_assert_eq!(lease.span, Span::new(promised.from, promised.to));
+            }
+        }
+    }
+}
+
+fn serial_of(ask: &Ask) -> Serial {
+    match ask {
+        Ask::Create { serial, .. }
+        | Ask::Modify { serial, .. }
+        | Ask::Check { serial, .. }
+        | Ask::Confirm { serial, .. }
+        | Ask::Cancel { serial, .. } => *serial,
+    }
+}

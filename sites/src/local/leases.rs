@@ -1,0 +1,288 @@
+//! Reservations at this site: kept by the site itself, in one file, and enforced.
+//!
+//! What is free is made anew for each question, from what runs and what is reserved: both are
+//! few, and nothing can then disagree with them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cospan_domain::reserve::{
+    Amounts, Answer, Lease, Ledger as Book, ReservationTag, Span, StartWindow, Timeline,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::ledger::Ledger;
+use super::root::Root;
+use super::{LocalSite, Shared, not_done, now, unknown};
+use crate::port::{
+    AttemptOrder, FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError,
+};
+
+/// All reservations; missing while there are none.
+const LEASES: &str = "leases.json";
+/// How long the work of others is taken to go on: they say how much they use, not until when.
+const FOREIGN: DurationMs = DurationMs::from_secs(86_400);
+
+/// One reservation as it is kept; times in milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    processors: u32,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    others: BTreeMap<Arc<str>, u64>,
+    from: u64,
+    to: u64,
+    earliest: u64,
+    latest: u64,
+    #[serde(default)]
+    flexible: bool,
+    /// When it ends unless it is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
+}
+
+impl Kept {
+    fn of(lease: &Lease, timeline: &Timeline) -> Self {
+        let Resources { processors, others } = timeline.kinds().resources(&lease.amounts);
+        let others = others.into_iter().filter(|(_, count)| *count > 0).collect();
+        Self {
+            processors,
+            others,
+            from: lease.span.from.0,
+            to: lease.span.to.0,
+            earliest: lease.window.earliest.0,
+            latest: lease.window.latest.0,
+            flexible: lease.flexible,
+            expires: lease.expires.map(|expires| expires.0),
+        }
+    }
+
+    fn resources(&self) -> Resources {
+        Resources { processors: self.processors, others: self.others.clone() }
+    }
+
+    fn span(&self) -> Span {
+        Span::new(Timestamp(self.from), Timestamp(self.to))
+    }
+
+    fn lease(&self, amounts: Amounts) -> Lease {
+        Lease {
+            span: self.span(),
+            amounts,
+            window: StartWindow::new(Timestamp(self.earliest), Timestamp(self.latest)),
+            flexible: self.flexible,
+            expires: self.expires.map(Timestamp),
+        }
+    }
+
+    fn seen(&self) -> ReservationSeen {
+        let confirmed = self.expires.is_none();
+        ReservationSeen { span: self.span(), resources: self.resources(), confirmed }
+    }
+}
+
+/// Reservations by the text of their tags.
+type Leases = BTreeMap<String, Kept>;
+
+/// Those that have not ended.
+fn load(root: &Root, now: Timestamp) -> io::Result<Leases> {
+    let Some(file) = root.read(LEASES)? else { return Ok(Leases::new()) };
+    let mut leases: Leases = serde_json::from_slice(&file.bytes)?;
+    let lives = |kept: &Kept| now.0 < kept.to && kept.expires.is_none_or(|at| now.0 < at);
+    leases.retain(|_, kept| lives(kept));
+    Ok(leases)
+}
+
+/// What reservations keep from everybody else now, beside what runs under them.
+pub(super) fn kept_free(root: &Root, ledger: &Ledger, now: Timestamp) -> io::Result<Resources> {
+    let mut kept_free = Resources::default();
+    for (tag, kept) in load(root, now)?.iter().filter(|(_, kept)| kept.from <= now.0) {
+        let mut rest = kept.resources();
+        rest.subtract(&ledger.held_under(tag));
+        kept_free.add(&rest);
+    }
+    Ok(kept_free)
+}
+
+impl Shared {
+    /// What is promised and what is free, now and later.
+    fn book(
+        &self,
+        root: &Root,
+        ledger: &Ledger,
+        leases: &Leases,
+        now: Timestamp,
+    ) -> Result<Book<ReservationTag>, SiteError> {
+        let refused = |error: &dyn std::fmt::Display| SiteError::Refused(error.to_string());
+        let mut timeline =
+            Timeline::new(now, &self.config.total).map_err(|error| refused(&error))?;
+        let foreign = Resources::processors(self.foreign()?);
+        let running = ledger.running(|lease| !leases.contains_key(lease), now);
+        for (resources, until) in running.chain([(foreign, now + FOREIGN)]) {
+            let amounts = timeline.amounts(&resources).map_err(|error| refused(&error))?;
+            timeline.book(Span::new(now, until), &amounts);
+        }
+        let mut book = Book::new(timeline);
+        for (tag, kept) in leases {
+            let amounts = book.timeline().amounts(&kept.resources());
+            let (Ok(tag), Ok(amounts)) = (tag.parse(), amounts) else {
+                let place = root.attempts().with_file_name(LEASES);
+                let what = format!("{}: {tag} is no reservation of this site", place.display());
+                return Err(SiteError::NotSent(what));
+            };
+            book.restore(tag, kept.lease(amounts));
+        }
+        Ok(book)
+    }
+
+    /// Does something with the reservations, and keeps what came of the one with this tag.
+    fn with_lease<T>(
+        &self,
+        tag: ReservationTag,
+        work: impl FnOnce(&mut Book<ReservationTag>, Timestamp) -> T,
+    ) -> Result<T, SiteError> {
+        let root = self.root()?;
+        let mut ledger = self.ledger();
+        ledger.refresh(&root, now(), true).map_err(|e| not_done(&e))?;
+        let now = now();
+        let mut leases = load(&root, now).map_err(|e| not_done(&e))?;
+        let mut book = self.book(&root, &ledger, &leases, now)?;
+        let result = work(&mut book, now);
+        let after = book.find(&tag).map(|lease| Kept::of(lease, book.timeline()));
+        if leases.get(&tag.to_string()) != after.as_ref() {
+            match after {
+                Some(kept) => leases.insert(tag.to_string(), kept),
+                None => leases.remove(&tag.to_string()),
+            };
+            let bytes = serde_json::to_vec(&leases).map_err(|e| not_done(&e.into()))?;
+            root.replace_durably(LEASES, &bytes).map_err(|e| unknown(&e))?;
+        }
+        Ok(result)
+    }
+
+    /// Whether an attempt may start: under its reservation, or where none is broken by it.
+    pub(super) fn keeps_promises(
+        &self,
+        root: &Root,
+        ledger: &Ledger,
+        order: &AttemptOrder,
+        longest: DurationMs,
+    ) -> Result<(), SiteError> {
+        let now = now();
+        let leases = load(root, now).map_err(|e| not_done(&e))?;
+        match order.reservation {
+            Some(tag) => under(&leases, ledger, tag, order, now),
+            None if leases.is_empty() => Ok(()),
+            None => {
+                let book = self.book(root, ledger, &leases, now)?;
+                let timeline = book.timeline();
+                let need = timeline.amounts(&order.resources);
+                let need = need.map_err(|error| SiteError::Refused(error.to_string()))?;
+                let span = Span::new(now, now + order.hold_max + longest);
+                match timeline.is_free(span, &need) {
+                    true => Ok(()),
+                    false => Err(SiteError::SiteFull(format!(
+                        "what it asks for is reserved for others within {}",
+                        order.hold_max + longest
+                    ))),
+                }
+            }
+        }
+    }
+}
+
+/// Whether an attempt fits into its reservation now.
+fn under(
+    leases: &Leases,
+    ledger: &Ledger,
+    tag: ReservationTag,
+    order: &AttemptOrder,
+    now: Timestamp,
+) -> Result<(), SiteError> {
+    let full = |why: String| Err(SiteError::SiteFull(why));
+    if (tag.instance, tag.job) != (order.tag.instance, order.tag.job) {
+        return Err(SiteError::Refused(format!("reservation {tag} is another's")));
+    }
+    let Some(kept) = leases.get(&tag.to_string()) else {
+        return full(format!("its reservation {tag} has ended"));
+    };
+    let span = kept.span();
+    if now < span.from {
+        return full(format!("its reservation begins in {}", span.from.since(now)));
+    }
+    if now + order.wall_time > span.to {
+        let left = span.to.since(now);
+        return full(format!("only {left} are left of its reservation"));
+    }
+    let mut left = kept.resources();
+    left.subtract(&ledger.held_under(&tag.to_string()));
+    match left.first_shortage(&order.resources) {
+        Some(shortage) => full(format!("the attempt {shortage} reserved")),
+        None => Ok(()),
+    }
+}
+
+#[async_trait]
+impl Reservations for LocalSite {
+    async fn request(&self, order: &ReservationOrder) -> Result<Answer, SiteError> {
+        let order = order.clone();
+        let work = move |book: &mut Book<ReservationTag>, now| {
+            book.request(order.tag, &order.request, now + order.keep_for)
+        };
+        self.call(move |shared| shared.with_lease(order.tag, work)).await
+    }
+
+    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
+        let order = order.clone();
+        let work =
+            move |book: &mut Book<ReservationTag>, _| book.modify(&order.tag, &order.request);
+        self.call(move |shared| shared.with_lease(order.tag, work)).await
+    }
+
+    async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
+        let work = move |book: &mut Book<ReservationTag>, now| book.renew(&tag, now + keep_for);
+        self.call(move |shared| shared.with_lease(tag, work)).await
+    }
+
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        let work = move |book: &mut Book<ReservationTag>, _| book.confirm(&tag);
+        self.call(move |shared| shared.with_lease(tag, work)).await
+    }
+
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        let work = move |book: &mut Book<ReservationTag>, _| book.cancel(&tag);
+        self.call(move |shared| shared.with_lease(tag, work)).await
+    }
+
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        Ok(self.list().await?.remove(&tag))
+    }
+
+    async fn list(&self) -> Result<Reserved, SiteError> {
+        let list = |shared: &Arc<Shared>| {
+            let leases = load(&shared.root()?, now()).map_err(|e| unknown(&e))?;
+            let seen = leases.iter().map(|(tag, kept)| Some((tag.parse().ok()?, kept.seen())));
+            Ok(seen.flatten().collect())
+        };
+        self.call(list).await
+    }
+
+    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        let slots = move |shared: &Arc<Shared>| {
+            let (root, now) = (shared.root()?, now());
+            let mut ledger = shared.ledger();
+            ledger.refresh(&root, now, true).map_err(|e| unknown(&e))?;
+            let leases = load(&root, now).map_err(|e| unknown(&e))?;
+            let book = shared.book(&root, &ledger, &leases, now)?;
+            let timeline = book.timeline();
+            let span = Span::new(span.from.max(now), span.to);
+            let slots = timeline.slots(span, most).into_iter();
+            let free = |slot: &cospan_domain::reserve::Slot| timeline.kinds().resources(&slot.free);
+            Ok(slots.map(|slot| FreeSlot { span: slot.span, free: free(&slot) }).collect())
+        };
+        self.call(slots).await
+    }
+}

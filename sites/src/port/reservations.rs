@@ -1,0 +1,74 @@
+//! Reservations at a site that grants them.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use cospan_domain::reserve::{Answer, ReservationRequest, ReservationTag, Span};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+
+use super::SiteError;
+
+/// A reservation that is asked for, or that one is to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationOrder {
+    /// Whose it is.
+    pub tag: ReservationTag,
+    /// What is asked.
+    pub request: ReservationRequest,
+    /// A new one is kept for so long unless it is confirmed.
+    pub keep_for: DurationMs,
+}
+
+/// A reservation as its site shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationSeen {
+    /// When, by the site's clock.
+    pub span: Span,
+    /// How much.
+    pub resources: Resources,
+    /// It does not end by itself before its time.
+    pub confirmed: bool,
+}
+
+/// Processors at some time to come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreeSlot {
+    /// When, by the site's clock.
+    pub span: Span,
+    /// How much is free all through it.
+    pub free: Resources,
+}
+
+/// What a site does that grants reservations: a grant is a lease, which ends by itself unless it
+/// is confirmed in time. Starts are the site's time. The site enforces what it has promised.
+#[async_trait]
+pub trait Reservations: Send + Sync {
+    /// Reserves, or says when the same may be granted. Repeated under a tag that has a
+    /// reservation, it answers with that.
+    async fn request(&self, order: &ReservationOrder) -> Result<Answer, SiteError>;
+
+    /// Changes a reservation, or leaves it as it is; `None`: there is none with that tag.
+    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError>;
+
+    /// Keeps an unconfirmed reservation for so long from now; `false`: it has ended.
+    async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError>;
+
+    /// Keeps a reservation that would have ended by itself; `false`: it has.
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError>;
+
+    /// Gives a reservation up; `false`: there is none with that tag.
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError>;
+
+    /// Looks for a reservation by its tag.
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError>;
+
+    /// All reservations, of any instance.
+    async fn list(&self) -> Result<Reserved, SiteError>;
+
+    /// The longest slots of free time within a span, at most so many, the earliest first.
+    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError>;
+}
+
+/// Reservations by tag.
+pub type Reserved = BTreeMap<ReservationTag, ReservationSeen>;

@@ -1,0 +1,145 @@
+//! The start that a job is to be promised: as its user writes it, and what became of it.
+
+use cospan_domain::acquire::ReservationWish;
+use cospan_domain::job::state::{Job, Phase, Reservation};
+use cospan_domain::reserve::{Standing, StartWindow};
+use cospan_domain::units::DurationMs;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::moment::Moment;
+use super::quantity::{Instant, Length};
+
+/// The tolerance that is taken if none is given, as far as the window allows it.
+const TOLERANCE: DurationMs = DurationMs::from_secs(60);
+
+/// A start that is promised, or the job does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReservationDocument {
+    /// The earliest start: `2026-11-27T09:00:00+01:00`, `2026-11-27 09:00`, `tomorrow 09:00`,
+    /// `in 2h`, `now`. Without a zone it is the time where it is read: by the command line that
+    /// of the user, else that of the server.
+    pub earliest: Moment,
+    /// The latest start; the earliest if left out, and `within`, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<Moment>,
+    /// The same, as a length of time after the earliest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "2h")]
+    pub within: Option<Length>,
+    /// How far apart the reservations of the components may begin. One minute if left out, or
+    /// as long as the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "1m")]
+    pub tolerance: Option<Length>,
+}
+
+impl ReservationDocument {
+    /// What it asks for, or the key that is wrong, and why.
+    pub(super) fn wish(&self) -> Result<ReservationWish, (&'static str, &'static str)> {
+        let earliest = self.earliest.0;
+        let latest = match (self.latest, self.within) {
+            (Some(_), Some(_)) => {
+                let problem = "says the latest start a second time; drop it, or `latest`";
+                return Err(("reservation.within", problem));
+            }
+            (Some(latest), None) => latest.0,
+            (None, within) => earliest + within.map_or(DurationMs::ZERO, |within| within.0),
+        };
+        let window = StartWindow::new(earliest, latest);
+        let tolerance = self.tolerance.map(|given| given.0);
+        let tolerance = tolerance.unwrap_or(TOLERANCE.min(latest.since(earliest)));
+        Ok(ReservationWish { window, tolerance })
+    }
+}
+
+impl From<&ReservationWish> for ReservationDocument {
+    fn from(wish: &ReservationWish) -> Self {
+        Self {
+            earliest: Moment(wish.window.earliest),
+            latest: Some(Moment(wish.window.latest)),
+            within: None,
+            tolerance: Some(Length(wish.tolerance)),
+        }
+    }
+}
+
+/// What became of the start that a job is to be promised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReservationReport {
+    /// `wanted`: no site was asked yet, or it is to be asked for anew; `asking`; `confirmed`: it
+    /// is promised; `releasing`; `released`: nobody needs it any more; `refused`.
+    #[schema(example = "confirmed")]
+    pub state: String,
+    /// The start that is promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Instant>,
+    /// If it was refused: the earliest start that would be granted, if sites said so. For
+    /// several components none is granted before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Instant>,
+    /// What is held at which site.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<HeldReport>,
+}
+
+/// A reservation at a site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldReport {
+    /// The component that it is for.
+    pub component: String,
+    /// The site.
+    pub site: String,
+    /// Its number within the job; the site knows it by a tag that ends with it.
+    pub serial: u32,
+    /// When it begins.
+    pub from: Instant,
+    /// When it ends.
+    pub to: Instant,
+    /// Processors.
+    pub processors: u32,
+}
+
+impl ReservationReport {
+    /// That of a job; `None` if it wants none.
+    pub(super) fn of(job: &Job) -> Option<Self> {
+        job.spec.run.reservation?;
+        let held = job.reservation.iter().flat_map(|reservation| held(job, reservation));
+        Some(Self {
+            state: state(job).into(),
+            start: job.promised_start().filter(|_| job.is_placed()).map(Instant),
+            next: job.reservation_refused_until().map(Instant),
+            held: held.collect(),
+        })
+    }
+}
+
+fn held<'a>(job: &'a Job, reservation: &'a Reservation) -> impl Iterator<Item = HeldReport> + 'a {
+    reservation.parts().filter_map(|(part, held)| {
+        let held = held?;
+        Some(HeldReport {
+            component: job.name_of(part.component).unwrap_or_default(),
+            site: held.site.to_string(),
+            serial: held.serial.0,
+            from: Instant(held.start),
+            to: Instant(held.start + part.length),
+            processors: part.resources.processors,
+        })
+    })
+}
+
+fn state(job: &Job) -> &'static str {
+    let Some(reservation) = &job.reservation else {
+        return if matches!(job.phase, Phase::Failed { .. }) { "refused" } else { "wanted" };
+    };
+    let given_up = reservation.search.given_up;
+    match reservation.search.standing() {
+        Standing::Asks(_) if given_up => "releasing",
+        Standing::Asks(_) => "asking",
+        Standing::Confirmed => "confirmed",
+        Standing::Failed(_) if reservation.spent && !job.is_final() => "wanted",
+        Standing::Failed(_) if given_up => "released",
+        Standing::Failed(_) => "refused",
+    }
+}

@@ -1,0 +1,77 @@
+//! What `cospan submit` tells of starts that are to be promised: granted, or refused with the
+//! earliest time that would be granted.
+
+use std::time::{Duration, Instant};
+
+use crate::api::v1::JobDocument;
+use crate::api::v1::job::{JobReport, SubmittedReport};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::note;
+use crate::cli::when::local;
+use crate::client::Client;
+
+/// Between two looks at a job whose sites are being asked.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Sites that take longer go on being asked; nobody waits for them here.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Waits until each job that wants a start has it or not, and says which.
+///
+/// # Errors
+/// A start was refused, or the server was not reached.
+pub(super) fn tell(
+    client: &Client,
+    jobs: &[JobDocument],
+    submitted: &SubmittedReport,
+) -> Result<(), CliError> {
+    if jobs.iter().all(|job| job.reservation.is_none()) {
+        return Ok(());
+    }
+    let until = Instant::now() + PATIENCE;
+    let mut refusal = None;
+    for row in &submitted.jobs {
+        let job = decided(client, row.id, until)?;
+        refusal = tell_one(&job).err().or(refusal);
+    }
+    refusal.map_or(Ok(()), Err)
+}
+
+/// The job once its sites have answered, or when nobody waits for them any more.
+fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliError> {
+    loop {
+        let job = client.job(id)?;
+        let state = job.reservation.as_ref().map(|reservation| reservation.state.as_str());
+        let asks = matches!(state, Some("wanted" | "asking"));
+        if !asks || job.phase.is_final() || Instant::now() >= until {
+            return Ok(job);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn tell_one(job: &JobReport) -> Result<(), CliError> {
+    let Some(reservation) = &job.reservation else { return Ok(()) };
+    let id = job.id;
+    match (reservation.state.as_str(), reservation.start) {
+        ("confirmed", Some(start)) => {
+            let mut sites: Vec<&str> =
+                reservation.held.iter().map(|held| held.site.as_str()).collect();
+            sites.dedup();
+            note(&format!("job {id} starts at {} at {}", local(start), sites.join(", ")));
+            Ok(())
+        }
+        ("refused", _) => {
+            let why = job.phase.reason.as_deref().unwrap_or("its sites said no");
+            let remedy = reservation.next.map(|next| {
+                let next = local(next);
+                format!("the earliest start that would be granted is {next}: --start \"{next}\"")
+            });
+            let message = format!("job {id} was refused its start: {why}");
+            Err(CliError { exit: Exit::Refused, message, remedy, quiet: false })
+        }
+        _ => {
+            note(&format!("sites are still being asked for job {id}; see: cospan show {id}"));
+            Ok(())
+        }
+    }
+}

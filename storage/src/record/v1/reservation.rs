@@ -1,0 +1,84 @@
+//! The reservations that a job asks for, and the search for them as it stands.
+
+use cospan_domain::acquire;
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::state;
+use cospan_domain::reserve::coallocation::{
+    self, Augmenting as DomainAugmenting, Failure as DomainFailure, Outcome as DomainOutcome,
+    Placing as DomainPlacing, Step as DomainStep,
+};
+use cospan_domain::reserve::{self, agreement};
+
+use super::convert::{Text, wire_enum, wire_inner, wire_struct};
+use super::run::Placement;
+use super::spec::Resources;
+
+wire_struct!(ReservationWish = acquire::ReservationWish { window: StartWindow; tolerance: u64 });
+wire_struct!(StartWindow = agreement::StartWindow { earliest: u64, latest: u64 });
+
+wire_struct!(Reservation = state::Reservation {
+    search: Search,
+    placements: Vec<Vec<Placement>>,
+    lead: u64;
+    answers: u32,
+    asked_since: u64,
+    spent: bool,
+});
+
+wire_struct!(Coallocation = coallocation::Coallocation {
+    parts: Vec<Part>,
+    window: StartWindow,
+    tolerance: u64,
+    unit: u64,
+    windows_max: u32,
+});
+
+wire_struct!(Part = coallocation::Part {
+    component: u32,
+    resources: Resources,
+    length: u64,
+    sites: Vec<Text<SiteName>>;
+    offset: u64,
+});
+
+wire_struct!(Search = reserve::Search {
+    job: Coallocation,
+    window: StartWindow,
+    windows_tried: u32,
+    held: Vec<Option<Held>>,
+    step: Step;
+    unplaced: Vec<u32>,
+    best: Option<u64>,
+    serials: u32,
+    given_up: bool,
+});
+
+wire_struct!(Held = reserve::Reserved { site: Text<SiteName>, serial: u32, start: u64 });
+
+wire_enum!(Step = DomainStep {
+    Place { part: u32, at: Placing, refused: Option<u64> },
+    Augment { turn: u32, at: Augmenting },
+    Check { left: Vec<Held> },
+    Confirm { left: Vec<Held> },
+    Release { left: Vec<Held>, failure: Failure },
+    Confirmed,
+});
+
+wire_enum!(Placing = DomainPlacing { Move(Held), Cancel { old: Held, rank: u32 }, Create(u32) });
+
+wire_enum!(Augmenting = DomainAugmenting {
+    Create(Path),
+    HandOver { rest: Vec<u32>, taker: u32, giver: u32, carried: Held },
+    Cancel(Held),
+});
+
+wire_struct!(Path = coallocation::Path { takers: Vec<u32>, last: u32, end: Text<SiteName> });
+
+wire_enum!(Failure = DomainFailure { Never, NoCommonStart, WindowsTried, LostAtTheEnd, GivenUp });
+
+wire_enum!(Outcome = DomainOutcome {
+    Granted { start: u64 },
+    Done,
+    Refused { next: Option<u64> },
+    Lost { next: Option<u64> },
+});

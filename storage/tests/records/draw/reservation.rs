@@ -1,0 +1,96 @@
+//! Draws the reservations of a job: a search at any step.
+
+use cospan_domain::acquire::{Promised, ReservationWish};
+use cospan_domain::job::event::Happened;
+use cospan_domain::job::state::Reservation;
+use cospan_domain::placed::Placement;
+use cospan_domain::reserve::{Coallocation, Outcome, Part, Search, Serial, Standing, StartWindow};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::Draw;
+
+impl Draw {
+    pub(super) fn wish(&mut self) -> ReservationWish {
+        ReservationWish { window: self.window(), tolerance: DurationMs(self.n64()) }
+    }
+
+    pub(super) fn promised(&mut self) -> Promised {
+        Promised { serial: Serial(self.n32()), from: self.at(), to: self.at() }
+    }
+
+    fn window(&mut self) -> StartWindow {
+        StartWindow::new(self.at(), self.at())
+    }
+
+    /// A window of a day, so that a search in it gets anywhere.
+    fn day(&mut self) -> StartWindow {
+        let from = Timestamp(u64::from(self.n32()));
+        StartWindow::new(from, from + DurationMs::from_secs(86_400))
+    }
+
+    pub(super) fn sought(&mut self) -> Happened {
+        Happened::ReservationSought {
+            wanted: self.wanted(),
+            placements: self.some(|draw| draw.some(Self::placement)),
+            lead: DurationMs(self.n64()),
+        }
+    }
+
+    pub(super) fn answered(&mut self) -> Happened {
+        let within = self.day();
+        Happened::ReservationAnswered { site: self.name(), outcome: self.outcome(within) }
+    }
+
+    fn outcome(&mut self, within: StartWindow) -> Outcome {
+        let ms = self.n64() % 90_000_000;
+        let at = within.earliest + DurationMs(ms);
+        match self.below(8) {
+            0 => Outcome::Refused { next: None },
+            1..3 => Outcome::Refused { next: Some(at) },
+            3 => Outcome::Lost { next: self.coin().then_some(at) },
+            4 => Outcome::Granted { start: at },
+            _ => Outcome::Granted { start: within.earliest },
+        }
+    }
+
+    fn wanted(&mut self) -> Coallocation {
+        let sites: Vec<_> = (0..3).map(|_| self.name()).collect();
+        let parts = (0..=self.below(3)).map(|_| Part {
+            component: self.index(),
+            resources: Resources::processors(self.n32()),
+            length: DurationMs(u64::from(self.n32())),
+            sites: sites.iter().skip(self.below(2)).cloned().collect(),
+            offset: DurationMs::ZERO,
+        });
+        Coallocation {
+            parts: parts.collect(),
+            window: self.day(),
+            tolerance: DurationMs::from_secs(300),
+            unit: DurationMs(1_000),
+            windows_max: self.n32(),
+        }
+    }
+
+    pub(super) fn reservation(&mut self) -> Reservation {
+        let mut search = Search::after(self.wanted(), Serial(self.n32() / 2));
+        for _ in 0..self.below(12) {
+            if let Standing::Asks(_) = search.standing() {
+                let outcome = self.outcome(search.window);
+                search.record(outcome);
+            }
+        }
+        if self.below(4) == 0 {
+            search.give_up();
+        }
+        let of_part = |draw: &mut Self| draw.some::<Vec<Placement>, _>(Self::placement);
+        Reservation {
+            placements: (0..search.job.parts.len()).map(|_| of_part(self)).collect(),
+            search,
+            lead: DurationMs(self.n64()),
+            answers: self.n32(),
+            asked_since: self.at(),
+            spent: self.coin(),
+        }
+    }
+}

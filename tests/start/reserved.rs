@@ -1,0 +1,83 @@
+//! Jobs that are promised a start, on real sites, across a kill of the server.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::test_environment::TestEnvironment;
+use serde_json::{Value, json};
+
+use super::{client, environment, server, until, until_it_is};
+
+/// A file with a job, each component of which takes a whole site and notes when its payload
+/// began; and where they note it.
+fn job_file(
+    environment: &TestEnvironment,
+    name: &str,
+    components: usize,
+) -> (String, Vec<PathBuf>) {
+    let began: Vec<PathBuf> =
+        (0..components).map(|n| environment.path().join(format!("{name}-{n}.began"))).collect();
+    let component = |(n, began): (usize, &PathBuf)| {
+        let line = format!("date +%s%3N > {began:?}");
+        let arguments = ["-c", &line];
+        json!({
+            "name": format!("c{n}"), "processors": 2,
+            "executable": "/bin/sh", "arguments": arguments,
+        })
+    };
+    let components: Vec<Value> = began.iter().enumerate().map(component).collect();
+    let job = json!({ "name": name, "wall_time": "1m", "component": components });
+    let file = environment.path().join(format!("{name}.json"));
+    std::fs::write(&file, job.to_string()).unwrap();
+    (file.display().to_string(), began)
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn job(server: &Server, id: u64) -> Value {
+    server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap()
+}
+
+/// The reservations that a site holds, as it keeps them.
+fn held(root: &Path) -> Value {
+    let text = std::fs::read_to_string(root.join("leases.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_promised_start_at_two_sites_is_kept_across_a_kill() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let (file, began) = job_file(&environment, "first", 2);
+    let granted = client(&environment, &["submit", &file, "--start", "in 3s", "--within", "10m"]);
+    assert!(granted.status.success(), "{}", told(&granted));
+    assert!(told(&granted).contains("job 1 starts at "), "{}", told(&granted));
+    let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
+    assert!(roots.iter().all(|root| held(root).as_object().unwrap().len() == 1), "one a site");
+
+    // Both sites are promised.
+    let (file, not_begun) = job_file(&environment, "second", 1);
+    let refused = client(&environment, &["submit", &file, "--start", "in 5s"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
+    assert!(told(&refused).contains("the earliest start that would be granted is"));
+    assert!(job(&server, 2)["reservation"]["next"].is_string(), "{}", job(&server, 2));
+
+    server.kill().unwrap();
+    server.start().unwrap();
+    until_it_is(&server, 1, "finished");
+    let report = job(&server, 1);
+    let promised: jiff::Timestamp =
+        report["reservation"]["start"].as_str().unwrap().parse().unwrap();
+    for began in began {
+        let began: i64 = std::fs::read_to_string(began).unwrap().trim().parse().unwrap();
+        assert!(began >= promised.as_millisecond(), "{began} {report}");
+    }
+    assert_eq!(report["reservation"]["state"], "released");
+    assert_eq!(job(&server, 2)["phase"]["state"], "failed");
+    assert!(not_begun.iter().all(|began| !began.exists()));
+    until("the rest is given back", || roots.iter().all(|root| held(root) == json!({})));
+}
