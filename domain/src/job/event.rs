@@ -7,7 +7,7 @@ use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, TargetNa
 use crate::job::spec::Priority;
 use crate::job::state::{AbortCause, AfterAbort, Charge, Ending};
 use crate::placed::{PlacedBy, Placement};
-use crate::units::{ClockSkew, Timestamp};
+use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// One event with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,6 +150,8 @@ pub enum Happened {
         host: Arc<str>,
         /// How far its site's clock is ahead of ours; `None` in records of before that was kept.
         clock: Option<ClockSkew>,
+        /// For how long it had held its processors by then; `None` where its site does not say so.
+        held_for: Option<DurationMs>,
     },
     /// We were away: a wrapper that waited at its gate may be there no more.
     ReadinessDoubted {

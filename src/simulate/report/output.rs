@@ -8,6 +8,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::compare::Comparison;
+use super::components_csv::components_csv;
 use super::figures::{self, Figure};
 use super::jobs_csv::jobs_csv;
 use super::page;
@@ -61,8 +62,8 @@ pub enum ReportError {
         /// Its seed.
         seed: u64,
     },
-    /// A row of `jobs.csv` was not written.
-    #[error("jobs.csv cannot be written: {0}; report this as a bug")]
+    /// A row was not written.
+    #[error("a table cannot be written: {0}; report this as a bug")]
     Csv(#[from] csv::Error),
     /// `summary.json` was not written.
     #[error("summary.json cannot be written: {0}; report this as a bug")]
@@ -109,6 +110,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportErro
     let mut files = vec![
         OutputFile { path: "summary.json".into(), content: json },
         OutputFile { path: "jobs.csv".into(), content: jobs_csv(runs)? },
+        OutputFile { path: "components.csv".into(), content: components_csv(runs)? },
         OutputFile { path: "report.html".into(), content: html.into_bytes() },
     ];
     files.extend(figures.iter().map(figure_file));

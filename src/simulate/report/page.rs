@@ -8,6 +8,7 @@ use super::ReportError;
 use super::compare::{Comparison, Difference, Metric, MetricRow, Verdict};
 use super::figures::{Figure, STYLE};
 use super::jobs_csv::{COLUMNS, Column};
+use super::record::JobRow;
 use super::show;
 use super::stats::mean;
 use super::summary::{LoadShares, RunSummary, SiteSummary};
@@ -30,7 +31,7 @@ struct Page<'a> {
     runs_unfolded: bool,
     sites: Vec<SiteRow>,
     counters: Vec<CounterRow>,
-    columns: &'static [Column],
+    columns: &'static [Column<JobRow>],
 }
 
 /// A metric: its mean by label, and the differences.

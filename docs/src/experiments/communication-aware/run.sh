@@ -5,6 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 to=${1:-communication-aware}
 mkdir -p "$to"
+"${COSPAN:-cospan}" --version | tee "$to/version.txt"
 
 # Laplace (36 or 64) and heat (36, 64 or 72) are equally likely, then their sizes, then the
 # components: of 36 jobs 15 have 36 processors, 15 have 64, and 6 have 72.

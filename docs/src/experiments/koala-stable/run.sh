@@ -5,6 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 to=${1:-koala-stable}
 mkdir -p "$to"
+"${COSPAN:-cospan}" --version | tee "$to/version.txt"
 
 # A workload of 200 jobs under both policies: run NAME REPLICAS INTERARRIVAL FILES SIZES
 run() {

@@ -5,6 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 to=${1:-koala-unreliable}
 mkdir -p "$to"
+"${COSPAN:-cospan}" --version | tee "$to/version.txt"
 
 # 500 jobs under several policies: run NAME POLICIES [MORE]
 run() {

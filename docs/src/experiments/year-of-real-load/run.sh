@@ -7,6 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 logs=${1:?"name the folder with the logs; $here/logs.txt tells where they come from"}
 to=${2:-year-of-real-load}
 mkdir -p "$to"
+"${COSPAN:-cospan}" --version | tee "$to/version.txt"
 
 plain() {
     case $1 in

@@ -56,6 +56,7 @@ fn a_report_on_several_runs_has_all_its_files() {
     let expected = [
         "summary.json",
         "jobs.csv",
+        "components.csv",
         "report.html",
         "figures/distributions.svg",
         "figures/queue.svg",
