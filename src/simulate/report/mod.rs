@@ -12,6 +12,7 @@
 mod compare;
 mod components_csv;
 mod figures;
+mod groups;
 mod jobs_csv;
 mod millis;
 mod output;
@@ -26,10 +27,11 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Comparison, Difference, Metric, MetricRow, Verdict};
+pub use compare::{Comparison, Difference, Metric, MetricRow, Pair, Verdict};
 pub use components_csv::{COMPONENT_COLUMNS, components_csv};
 pub(crate) use figures::round_up as map_scale;
 pub use figures::{Figure, MapPoint, virtual_map};
+pub use groups::GroupSummary;
 pub use jobs_csv::{COLUMNS, Column, jobs_csv};
 pub use output::{OutputFile, Report, ReportError, render, write_report};
 pub use record::{

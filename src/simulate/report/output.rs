@@ -18,7 +18,7 @@ use super::terminal::terminal_summary;
 
 /// Version of the layout of `summary.json`; raised when a field changes its
 /// meaning or goes away.
-const SUMMARY_FORMAT: u32 = 1;
+const SUMMARY_FORMAT: u32 = 2;
 
 /// A file of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +119,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportErro
 }
 
 /// Makes the report and writes it into `folder`, which is created if need be.
-/// Files of the same names are replaced; others stay.
+/// Nothing of an earlier report stays there; what is not of a report does.
 ///
 /// # Errors
 ///
@@ -131,12 +131,25 @@ pub fn write_report(
 ) -> Result<Report, ReportError> {
     let report = render(setup, runs)?;
     let figures = folder.join("figures");
-    fs::create_dir_all(&figures).map_err(|source| ReportError::Write { path: figures, source })?;
+    fs::create_dir_all(&figures)
+        .and_then(|()| remove_figures(&figures))
+        .map_err(|source| ReportError::Write { path: figures, source })?;
     for file in &report.files {
         let path = folder.join(&file.path);
         fs::write(&path, &file.content).map_err(|source| ReportError::Write { path, source })?;
     }
     Ok(report)
+}
+
+/// The names of other files are the same in each report: they are written over.
+fn remove_figures(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "svg") {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses runs that cannot be reported on.

@@ -76,7 +76,8 @@ def overview(runs, summaries):
 
 def by_shape(by_seed):
     """One policy in full."""
-    head("components", *(f"{measure}, {c}" for measure in MEASURES for c in CLASSES), "sites")
+    head("components", *(f"{measure}, {c}" for measure in MEASURES for c in CLASSES), "sites",
+         *(f"co-allocated (%), {c}" for c in CLASSES))
     for total, parts in SHAPES:
         cells = [
             interval(of_seeds(by_seed, measure, wanted(total, parts, c)))
@@ -84,7 +85,9 @@ def by_shape(by_seed):
             for c in CLASSES
         ]
         sites = interval(of_seeds(by_seed, mean("sites"), wanted(total, parts)))
-        line(f"{parts} x {int(total) // int(parts)}", *cells, sites)
+        several = lambda rows: 100 * statistics.mean(int(row["sites"]) > 1 for row in rows)
+        shares = [interval(of_seeds(by_seed, several, wanted(total, parts, c))) for c in CLASSES]
+        line(f"{parts} x {int(total) // int(parts)}", *cells, sites, *shares)
 
 
 def differences(runs):
@@ -115,14 +118,16 @@ def drawn(by_seed):
 
 def main():
     to = Path(sys.argv[1])
-    runs, summaries = rows_of(to / "all"), summaries_of(to / "all")
-    overview(runs, summaries)
-    by_shape(runs["worst-fit"])
-    differences(runs)
-    head("policy", *CLAIMING)
-    for policy in POLICIES:
-        line(policy, *claiming(runs[policy], summaries[policy]))
-    (to / "failed.svg").write_text(drawn(runs["worst-fit"]))
+    for grid, figure in {"all": "failed.svg", "black-holes": "failed-black-holes.svg"}.items():
+        print(f"\n## {grid}")
+        runs, summaries = rows_of(to / grid), summaries_of(to / grid)
+        overview(runs, summaries)
+        by_shape(runs["worst-fit"])
+        differences(runs)
+        head("policy", *CLAIMING)
+        for policy in POLICIES:
+            line(policy, *claiming(runs[policy], summaries[policy]))
+        (to / figure).write_text(drawn(runs["worst-fit"]))
 
 
 main()
