@@ -60,6 +60,32 @@ def summaries_of(folder):
     return runs
 
 
+SEEDS = ["folder", "run", "seed", "done", "wait_s", "response_s", "sites", "rounds_aborted",
+         "gained_processor_s", "held_processor_s"]
+
+
+def seeds_of(to, folders=None):
+    """A row for each run of these folders, or of all below `to`: what its jobs came to."""
+    rows = []
+    for folder in folders or sorted(path.parent.name for path in to.glob("*/jobs.csv")):
+        for run, by_seed in rows_of(to / folder).items():
+            for seed, jobs in by_seed.items():
+                mean = lambda column: statistics.mean(float(job[column] or 0) for job in jobs)
+                done = sum(job["ending"] == "done" for job in jobs)
+                means = [f"{mean(column):.6g}" for column in SEEDS[4:7]]
+                sums = [f"{counted(jobs, column):.9g}" for column in SEEDS[7:]]
+                rows.append(dict(zip(SEEDS, [folder, run, seed, str(done), *means, *sums])))
+    return rows
+
+
+def write_seeds(to):
+    """Writes them beside the page's tables."""
+    with open(to / "seeds.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, SEEDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(seeds_of(to))
+
+
 def counted(rows, column):
     """The sum of a column."""
     return sum(float(row[column]) for row in rows)

@@ -355,6 +355,7 @@ impl Draw {
                 at: draw.maybe(Self::at),
             }),
             start_by: self.maybe(Self::at),
+            held_since: self.maybe(Self::at),
             not_before: self.maybe(Self::at),
             restart: self.maybe(|draw| Restart {
                 step: draw.one(&[RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged]),

@@ -24,9 +24,8 @@ run() {
 }
 
 parts=worst-fit,close-to-files,cluster-minimization,connected-cluster-minimization
-for grid in all black-holes; do
-    run "$grid" "$parts",flexible-cluster-minimization,connected-flexible-cluster-minimization
-done
+run all "$parts",flexible-cluster-minimization,connected-flexible-cluster-minimization
+run black-holes worst-fit,cluster-minimization
 [ -z "${ONLY:-}" ] || exit 0
 python3 "$here/table.py" "$to" | tee "$to/tables.md"
 cp "$to/all/figures/utilization-1-worst-fit.svg" "$to/utilization.svg"

@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parent.parent))
 from shared import (  # noqa: E402
     CLAIMING, PLACED_ALIKE, SPLIT_ALSO, bars, claiming, counted, head, interval, line, rows_of, summaries_of,
+    write_seeds,
 )
 
 POLICIES = PLACED_ALIKE + SPLIT_ALSO
@@ -57,7 +58,7 @@ def difference(by_seed, measure, one, other):
 def overview(runs, summaries):
     head("policy", "done", *MEASURES, "wait (s)", "sites", "ours (%)", "held (%)", "with local (%)",
          "queue at most")
-    for policy in POLICIES:
+    for policy in (policy for policy in POLICIES if policy in runs):
         by_seed, of = runs[policy], summaries[policy]
         done = sum(row["ending"] == "done" for rows in by_seed.values() for row in rows)
         loads = lambda *kinds: interval([100 * sum(s["load"][kind] for kind in kinds) for s in of])
@@ -94,7 +95,7 @@ def differences(runs):
     """What the claims are about, for each policy."""
     for name, measure in MEASURES.items():
         head(f"{name}: policy", "4 less 3 of 36", "8 less 3 of 72", "72 less 36", "high less low")
-        for policy in POLICIES:
+        for policy in (policy for policy in POLICIES if policy in runs):
             by_seed, split = runs[policy], policy in SPLIT_ALSO
             pairs = [
                 (wanted("36", "4"), wanted("36", "3")),
@@ -125,9 +126,10 @@ def main():
         by_shape(runs["worst-fit"])
         differences(runs)
         head("policy", *CLAIMING)
-        for policy in POLICIES:
+        for policy in (policy for policy in POLICIES if policy in runs):
             line(policy, *claiming(runs[policy], summaries[policy]))
         (to / figure).write_text(drawn(runs["worst-fit"]))
+    write_seeds(to)
 
 
 main()
