@@ -118,6 +118,7 @@ fn a_small_grid_runs_in_seconds_and_everything_is_written() {
     assert!(summary["runs"][0]["load"]["local"].as_f64().unwrap() > 0.05);
     assert!(summary["runs"][0]["load"]["down"].as_f64().unwrap() > 0.0);
     assert_eq!(read(&place, "simulation/jobs.csv").lines().count(), 41);
+    assert!(read(&place, "simulation/components.csv").lines().count() >= 41);
     assert!(read(&place, "simulation/report.html").contains("<svg"));
     for figure in ["queue", "distributions", "utilization-worst-fit", "gantt-worst-fit"] {
         assert!(read(&place, &format!("simulation/figures/{figure}.svg")).contains("<svg "));
@@ -139,13 +140,94 @@ fn a_seed_gives_the_same_bytes_and_another_seed_others() {
 
 /// The rows of `jobs.csv` of a simulation: of each these columns.
 fn columns(place: &TempDir, folder: &str, names: &[&str]) -> Vec<Vec<f64>> {
-    let text = read(place, &format!("{folder}/jobs.csv"));
+    let rows = fields(place, &format!("{folder}/jobs.csv"), names);
+    rows.iter().map(|row| row.iter().map(|field| field.parse().unwrap()).collect()).collect()
+}
+
+/// The rows of a file: of each these columns.
+fn fields(place: &TempDir, file: &str, names: &[&str]) -> Vec<Vec<String>> {
+    let text = read(place, file);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().unwrap().clone();
     let at = |name: &&str| header.iter().position(|column| column == *name).unwrap();
     let places: Vec<usize> = names.iter().map(at).collect();
-    let row = |row: csv::StringRecord| places.iter().map(|at| row[*at].parse().unwrap()).collect();
+    let row = |row: csv::StringRecord| places.iter().map(|at| row[*at].to_owned()).collect();
     reader.records().map(|record| row(record.unwrap())).collect()
+}
+
+/// What attempts did at a site: from, to, and how many processors.
+type Stays = Vec<(f64, f64, f64)>;
+
+/// The stays in `components.csv`: those held in vain, and those in which payloads ran.
+fn stays(place: &TempDir, folder: &str, site: &str) -> (Stays, Stays) {
+    let names = ["site", "processors", "held_s", "began_s", "ended_s"];
+    let (mut held, mut ran) = (Vec::new(), Vec::new());
+    for row in fields(place, &format!("{folder}/components.csv"), &names) {
+        let at = |column: usize| row[column].parse::<f64>().ok();
+        if let (true, Some(from), Some(to)) = (row[0] == site, at(2), at(4)) {
+            let began = at(3).unwrap_or(to);
+            held.push((from, began, at(1).unwrap()));
+            ran.push((began, to, at(1).unwrap()));
+        }
+    }
+    (held, ran)
+}
+
+fn processor_seconds(stays: &Stays) -> f64 {
+    stays.iter().map(|(from, to, processors)| (to - from) * processors).sum()
+}
+
+/// Most processors that were in use at one time.
+fn most_at_once(stays: &Stays) -> f64 {
+    let at = |time: f64| {
+        let there = stays.iter().filter(|(from, to, _)| (*from..*to).contains(&time));
+        there.map(|(_, _, processors)| processors).sum()
+    };
+    stays.iter().map(|(from, ..)| at(*from)).fold(0.0, f64::max)
+}
+
+#[test]
+fn rows_of_components_give_the_load_of_each_site_also_of_earlier_splits() {
+    let place = place();
+    let words = "--model poisson --jobs 60 --sizes 4x5 --shortest 20m --longest 40m \
+                 --interarrival 20m --policy flexible-cluster-minimization";
+    simulated(&place, words);
+    let summary = summary(&place, "simulation");
+    let run = &summary["runs"][0];
+    assert!(run["counters"]["rounds aborted"].as_u64().unwrap() > 5, "{}", run["counters"]);
+    let seconds = run["duration_s"].as_f64().unwrap();
+    let mut in_vain = 0.0;
+    for (place_of, site, processors) in [(0, "delft", 16.0), (1, "leiden", 12.0)] {
+        let (held, ran) = stays(&place, "simulation", site);
+        let load = &run["sites"][place_of]["load"];
+        for (name, stays) in [("grid_held", &held), ("grid_running", &ran)] {
+            let share = processor_seconds(stays) / processors / seconds;
+            let stated = load[name].as_f64().unwrap();
+            assert!((share - stated).abs() < 1e-4, "{site} {name}: {share}, not {stated}");
+        }
+        let all = held.iter().chain(&ran).copied().collect();
+        assert!(most_at_once(&all) <= processors, "{site}: {}", most_at_once(&all));
+        in_vain += processor_seconds(&held);
+    }
+    let wasted: f64 = columns(&place, "simulation", &["held_processor_s"]).concat().iter().sum();
+    assert!((wasted / in_vain - 1.0).abs() < 0.02, "{wasted} of {in_vain}");
+}
+
+#[test]
+fn nodes_that_look_idle_and_fail_everything_abort_rounds() {
+    let place = place();
+    let holes = "[site.black_holes]\nmean_between_failures = \"30m\"\nmean_repair = \"30m\"\n";
+    let grid = GRID.replacen("[site.files]", &format!("{holes}\n[site.files]"), 1);
+    fs::write(place.path().join("grid.toml"), grid).unwrap();
+    simulated(&place, "--model poisson --jobs 40 --sizes 8 --interarrival 10m");
+    let summary = summary(&place, "simulation");
+    let run = &summary["runs"][0];
+    assert_eq!(run["jobs"]["done"], 40);
+    assert!(run["site_errors"].as_u64().unwrap() >= 5, "{}", run["site_errors"]);
+    let rows = fields(&place, "simulation/components.csv", &["site", "began_s", "why_ended"]);
+    let failed = |row: &&Vec<String>| row[0] == "delft" && row[1].is_empty();
+    let why: Vec<&String> = rows.iter().filter(failed).map(|row| &row[2]).collect();
+    assert!(why.iter().filter(|why| **why == "node failed").count() >= 5, "{why:?}");
 }
 
 #[test]

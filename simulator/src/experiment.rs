@@ -10,7 +10,9 @@ use anyhow::{Result, anyhow, bail};
 use cospan_actors::api::command::{ApiCommand, ApiRefusal, Ask, Submission};
 use cospan_actors::journal::Change;
 use cospan_actors::settings::Settings;
-use cospan_domain::ids::{JobId, KeyName, LogicalName, RelPath, SiteName};
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Round, SiteName,
+};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
@@ -65,9 +67,20 @@ pub struct Surroundings {
     pub until: Option<Timestamp>,
 }
 
+/// How a node fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failing {
+    /// It is down, and what runs there dies.
+    Down,
+    /// It looks idle, and all that is started on it fails at once.
+    BlackHole,
+}
+
 /// A node that fails and is repaired.
 #[derive(Debug, Clone)]
 pub struct NodeFailure {
+    /// How.
+    pub how: Failing,
     /// When.
     pub at: Timestamp,
     /// At which site.
@@ -96,7 +109,12 @@ pub struct Outcome<T> {
     pub messages: u64,
     /// Components that went to another site while they were claimed.
     pub moved: u64,
+    /// The round that each attempt belongs to, as far as its site answered.
+    pub rounds: BTreeMap<AttemptKey, Round>,
 }
+
+/// An attempt of a component of a job.
+pub type AttemptKey = (JobId, ComponentIndex, Attempt);
 
 /// Called with the time of the world, and jobs that have ended.
 pub type Progress = Rc<dyn Fn(Timestamp, usize)>;
@@ -158,7 +176,7 @@ pub fn run<T: 'static>(
         End::Done(at, done) => done.map(|()| at)?,
         End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
     };
-    let Watched { ended: mut jobs, live, queue, changes, moved, .. } =
+    let Watched { ended: mut jobs, live, queue, changes, moved, rounds, .. } =
         watched.replace(Watched::new(keep));
     jobs.extend(live.into_values().map(|job| keep(&job)));
     Ok(Outcome {
@@ -170,6 +188,7 @@ pub fn run<T: 'static>(
         calls: calls.get(),
         messages: cospan_actors::chaos::messages() - messages,
         moved,
+        rounds,
     })
 }
 
@@ -182,13 +201,14 @@ struct Watched<T> {
     queue: Vec<(Timestamp, u32)>,
     changes: u64,
     moved: u64,
+    rounds: BTreeMap<AttemptKey, Round>,
 }
 
 impl<T> Watched<T> {
     fn new(keep: fn(&Job) -> T) -> Self {
         let (waiting, live) = (BTreeSet::new(), BTreeMap::new());
-        let (ended, queue) = (Vec::new(), Vec::new());
-        Self { keep, waiting, live, ended, queue, changes: 0, moved: 0 }
+        let (ended, queue, rounds) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { keep, waiting, live, ended, queue, changes: 0, moved: 0, rounds }
     }
 
     fn note(&mut self, change: &Change, now: Timestamp) {
@@ -202,6 +222,7 @@ impl<T> Watched<T> {
                 let moves =
                     |event: &&JobEvent| matches!(event.what, Happened::ComponentMoved { .. });
                 self.moved += events.iter().filter(moves).count() as u64;
+                self.note_rounds(new, events);
                 match matches!(new.phase, Phase::Queued { .. }) {
                     true => self.waiting.insert(new.id),
                     false => self.waiting.remove(&new.id),
@@ -221,6 +242,22 @@ impl<T> Watched<T> {
             Some((at, last)) if *at == now => *last = length,
             Some((_, last)) if *last == length => {}
             _ => self.queue.push((now, length)),
+        }
+    }
+}
+
+impl<T> Watched<T> {
+    /// To which round what was submitted belongs.
+    fn note_rounds(&mut self, job: &Job, events: &[JobEvent]) {
+        for event in events {
+            let (Happened::AttemptSubmitted { component, .. }
+            | Happened::SubmissionUncertain { component, .. }) = &event.what
+            else {
+                continue;
+            };
+            if let Some(of) = job.components.get(component.0 as usize) {
+                self.rounds.insert((job.id, *component, of.attempt), job.round);
+            }
         }
     }
 }
@@ -258,11 +295,14 @@ async fn fail_nodes(
     world: Arc<WorldHandle>,
     failures: Vec<NodeFailure>,
 ) {
-    for NodeFailure { at, site, node, repair } in failures {
+    for NodeFailure { how, at, site, node, repair } in failures {
         plane_run.until(at).await;
         world.at(plane_run.clock.now(), |world| {
             if let Some(site) = world.index_of(&site) {
-                world.node_down(site, node, repair);
+                match how {
+                    Failing::Down => world.node_down(site, node, repair),
+                    Failing::BlackHole => world.node_fails_everything(site, node, repair),
+                }
             }
         });
     }

@@ -223,6 +223,31 @@ fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
 }
 
 #[test]
+fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
+    let (ten, minute) = (DurationMs(10_000), DurationMs(60_000));
+    let later = LocalJob { at: BEGINS + ten, processors: 1, run_time: minute, estimate: minute };
+    let (mut world, site) = world(2, vec![later]);
+    world.submit(site, &order_of(1)).unwrap();
+    world.advance(BEGINS + DurationMs(5_000));
+    for node in [0, 1] {
+        world.node_fails_everything(site, node, DurationMs(20_000));
+    }
+    assert_eq!(world.sites()[0].spare_processors(), Some(1), "nobody sees it");
+    world.submit(site, &order_of(2)).unwrap();
+    world.advance(BEGINS + DurationMs(15_000));
+    let runs = seen(&mut world, site, &order_of(1));
+    assert!(matches!(runs, Observation::Ready(_)), "{runs:?}");
+    let failed = seen(&mut world, site, &order_of(2));
+    assert!(matches!(failed, Observation::Vanished { began: false, .. }), "{failed:?}");
+    assert_eq!(world.sites()[0].spare_processors(), Some(1), "the local job failed as well");
+    world.advance(BEGINS + DurationMs(26_000));
+    world.submit(site, &order_of(3)).unwrap();
+    world.advance(BEGINS + DurationMs(30_000));
+    let mended = seen(&mut world, site, &order_of(3));
+    assert!(matches!(mended, Observation::Ready(_)), "{mended:?}");
+}
+
+#[test]
 fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
     let (mut world, site) = world(2, Vec::new());
     world.set_requeues(true);

@@ -196,6 +196,9 @@ pub struct AtGate {
     pub host: Arc<str>,
     /// When it got there, by the site's clock.
     pub since: Timestamp,
+    /// From when on it held its processors, by the site's clock: when the batch system started
+    /// it, or when it got here if that is all that is known.
+    pub held_at: Timestamp,
 }
 
 /// A payload that runs.

@@ -13,7 +13,7 @@ use super::args_job::{
     ShowArgs, SteerArgs, SubmitArgs, WaitArgs,
 };
 use super::args_operate::{
-    CompletionArgs, ConfigCommand, DoctorArgs, FileCommand, KeyCommand, QuickstartArgs,
+    CompletionArgs, ConfigCommand, DoctorArgs, FileCommand, KeyCommand, ManArgs, QuickstartArgs,
     SiteCommand, StoreCommand,
 };
 use super::args_simulate::SimulateArgs;
@@ -187,6 +187,8 @@ Example:
     Config(ConfigCommand),
     /// Print a completion script for a shell
     Completion(CompletionArgs),
+    /// Print the manual page, or write one for each command
+    Man(ManArgs),
     /// Print the OpenAPI document of the HTTP interface
     #[command(after_help = "Example:\n  cospan openapi > cospan.json")]
     Openapi,

@@ -321,6 +321,18 @@ pub(crate) enum ConfigCommand {
     Reference,
 }
 
+/// `man`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cospan man | man -l -
+  cospan man --to /usr/local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Write a page for the program and one for each command into this directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) to: Option<PathBuf>,
+}
+
 /// `completion`
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -25,7 +25,7 @@ use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
 use args_job::ClassArg;
-use args_operate::CompletionArgs;
+use args_operate::{CompletionArgs, ManArgs};
 use commands::{
     background, bench, chaos, configuration, doctor, explain, file, key, list, logs, map, output,
     quickstart, report, serve, show, simulate, site, steer, store, submit, wait,
@@ -113,6 +113,7 @@ fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> 
         Command::Doctor(args) => doctor::run(context, args),
         Command::Config(command) => configuration::run(context, command),
         Command::Completion(args) => completion(context, args),
+        Command::Man(args) => man(context, args),
         Command::Store(command) => store::run(context, command),
         Command::Openapi => {
             context.out.text(&(crate::http::openapi_document() + "\n"))?;
@@ -129,5 +130,24 @@ fn completion(context: &mut Context, args: &CompletionArgs) -> Result<Exit, CliE
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "cospan", &mut script);
     context.out.bytes(&script)?;
+    Ok(Exit::Done)
+}
+
+fn man(context: &mut Context, args: &ManArgs) -> Result<Exit, CliError> {
+    let program = Cli::command().name("cospan");
+    if let Some(to) = &args.to {
+        let written =
+            std::fs::create_dir_all(to).and_then(|()| clap_mangen::generate_to(program, to));
+        written.map_err(|error| {
+            let message = format!("cannot write into {}: {error}", to.display());
+            CliError::usage(message, "name another directory with --to")
+        })?;
+    } else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(program)
+            .render(&mut page)
+            .map_err(|error| CliError::usage(error.to_string(), "report this as a bug"))?;
+        context.out.bytes(&page)?;
+    }
     Ok(Exit::Done)
 }

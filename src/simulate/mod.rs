@@ -8,6 +8,7 @@
 //! A [`Study`] says what is run: each [`Variant`] under each seed. [`run`] gives a
 //! record for each, [`report`] makes tables, figures and a page of them.
 
+mod attempts;
 pub mod grid;
 mod observe;
 mod once;

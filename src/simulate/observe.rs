@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::ids::{Round, SiteName};
 use cospan_domain::job::accounting::Accounting;
 use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::units::Timestamp;
-use cospan_simulator::experiment::Outcome;
-use cospan_simulator::world::World;
+use cospan_simulator::experiment::{AttemptKey, Outcome};
 use cospan_simulator::world::cluster::{self, Cluster};
 use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::world::{SiteIndex, World};
 
-use super::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
+use super::attempts;
+use super::report::{
+    AttemptRow, Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace,
+};
 
 /// Bars of a site that are kept for its Gantt chart, which shows the time around the
 /// longest queue if the whole run has too many.
@@ -20,15 +23,12 @@ const BARS_MAX: usize = 50_000;
 /// What is kept of a job that ended.
 pub(super) struct Kept {
     row: JobRow,
-    /// Processors of each component.
-    processors: Box<[u32]>,
     setbacks: Setbacks,
 }
 
 /// What is kept of a job.
 pub(super) fn keep(job: &Job) -> Kept {
-    let processors = job.indexed().map(|(index, _)| job.processors_of(index)).collect();
-    Kept { row: row(job), processors, setbacks: job.setbacks }
+    Kept { row: row(job), setbacks: job.setbacks }
 }
 
 /// The record of a run, but for what was counted elsewhere.
@@ -42,7 +42,8 @@ pub(super) fn record(
     outcome.jobs.sort_by_key(|job| job.row.id);
     let longest = outcome.queue.iter().rev().max_by_key(|(_, waiting)| *waiting);
     let busy = longest.map_or(began, |(at, _)| *at);
-    let sites = outcome.world.read(|world| traces(world, &outcome.jobs, busy, ended));
+    let attempts = outcome.world.read(|world| attempt_rows(world, &outcome.rounds));
+    let sites = outcome.world.read(|world| traces(world, &attempts, busy, ended));
     let step = |&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting };
     RunRecord {
         label: label.to_owned(),
@@ -50,6 +51,7 @@ pub(super) fn record(
         began,
         ended,
         sites,
+        attempts,
         queue: outcome.queue.iter().map(step).collect(),
         counters: counters(&outcome),
         jobs: outcome.jobs.into_iter().map(|job| job.row).collect(),
@@ -123,10 +125,20 @@ fn row(job: &Job) -> JobRow {
     }
 }
 
-fn traces(world: &World, jobs: &[Kept], busy: Timestamp, ended: Timestamp) -> Vec<SiteTrace> {
-    let mut bars = grid_bars(world.ledger().entries(), jobs, ended);
-    let trace = |site: &Cluster| {
-        let mut bars = bars.remove(site.name()).unwrap_or_default();
+fn attempt_rows(world: &World, rounds: &BTreeMap<AttemptKey, Round>) -> Vec<AttemptRow> {
+    let place = |name: &SiteName| world.index_of(name).map_or(usize::MAX, SiteIndex::index);
+    attempts::rows(world.ledger().entries(), rounds, place)
+}
+
+fn traces(
+    world: &World,
+    attempts: &[AttemptRow],
+    busy: Timestamp,
+    ended: Timestamp,
+) -> Vec<SiteTrace> {
+    let trace = |(place, site): (usize, &Cluster)| {
+        let ours = attempts.iter().filter(|row| row.site == place);
+        let mut bars: Vec<Bar> = ours.flat_map(|row| attempts::bars(row, ended)).collect();
         bars.extend(share_bars(site.load(), LoadKind::Local, ended));
         bars.extend(share_bars(site.load(), LoadKind::Down, ended));
         let bars_dropped = bars.len().saturating_sub(BARS_MAX) as u64;
@@ -143,43 +155,12 @@ fn traces(world: &World, jobs: &[Kept], busy: Timestamp, ended: Timestamp) -> Ve
             bars_dropped,
         }
     };
-    world.sites().iter().map(trace).collect()
+    world.sites().iter().enumerate().map(trace).collect()
 }
 
 fn load_step(step: &cluster::LoadStep) -> LoadStep {
     let cluster::LoadStep { at, running, held, local, down } = *step;
     LoadStep { at, running, held, local, down }
-}
-
-/// What our attempts did with their processors: held them at the gate, then ran.
-fn grid_bars(entries: &[Entry], jobs: &[Kept], ended: Timestamp) -> BTreeMap<SiteName, Vec<Bar>> {
-    let processors = |tag: Tag| {
-        let index = jobs.binary_search_by_key(&tag.job.0, |job| job.row.id).ok()?;
-        jobs[index].processors.get(tag.component.0 as usize).copied()
-    };
-    let mut bars: BTreeMap<SiteName, Vec<Bar>> = BTreeMap::new();
-    let mut open: BTreeMap<Tag, (Timestamp, LoadKind, &SiteName)> = BTreeMap::new();
-    let mut close = |tag: Tag, (from, kind, site): (Timestamp, LoadKind, &SiteName), to| {
-        let (job, component) = (Some(tag.job.0), Some(tag.component.0));
-        if let Some(processors) = processors(tag).filter(|_| to > from) {
-            let bar = Bar { from, to, processors, kind, job, component };
-            bars.entry(site.clone()).or_default().push(bar);
-        }
-    };
-    for Entry { at, site, tag, deed } in entries {
-        let begins = match deed {
-            Deed::Ready => Some(LoadKind::GridHold),
-            Deed::Began => Some(LoadKind::GridRun),
-            Deed::Opened(..) | Deed::Told(..) => continue,
-            _ => None,
-        };
-        if let Some(before) = open.remove(tag) {
-            close(*tag, before, *at);
-        }
-        open.extend(begins.map(|kind| (*tag, (*at, kind, site))));
-    }
-    open.into_iter().for_each(|(tag, before)| close(tag, before, ended));
-    bars
 }
 
 /// Bars of what is known by its sum only: whoever came first is taken to leave first.

@@ -8,12 +8,12 @@ use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{FileRef, Flexible, Input, JobSpec, OnUnreachable, Request};
 use cospan_domain::placement::policy_for;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
-use cospan_simulator::experiment::{NodeFailure, PlannedJob};
+use cospan_simulator::experiment::{Failing, NodeFailure, PlannedJob};
 use cospan_simulator::jobs;
 use cospan_simulator::world::cluster::ClusterSpec;
 use cospan_simulator::world::{LinkSpec, Pace, World};
 
-use super::grid::{BuiltGrid, BuiltSite};
+use super::grid::{BuiltGrid, BuiltSite, NodeDown};
 use super::study::Variant;
 use super::workload;
 
@@ -78,15 +78,14 @@ pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelP
 
 /// When which node fails, at all sites.
 pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
-    let of_site = |site: &BuiltSite| {
-        let name = site.name.clone();
-        let failures = site.node_failures.clone().into_iter();
-        failures.map(move |down| NodeFailure {
-            at: down.at,
-            site: name.clone(),
-            node: down.node,
-            repair: down.repair,
-        })
+    let of_site = |site: &BuiltSite| -> Vec<NodeFailure> {
+        let failure = |how: Failing, down: &NodeDown| {
+            let NodeDown { at, node, repair } = *down;
+            NodeFailure { how, at, site: site.name.clone(), node, repair }
+        };
+        let down = site.node_failures.iter().map(|down| failure(Failing::Down, down));
+        let holes = site.black_holes.iter().map(|hole| failure(Failing::BlackHole, hole));
+        down.chain(holes).collect()
     };
     let mut failures: Vec<NodeFailure> = grid.sites.iter().flat_map(of_site).collect();
     failures.sort_by_key(|failure| failure.at);

@@ -88,7 +88,7 @@ fn sighted(
     let observation = report.observed.attempts.get(&tag)?;
     let (asked_at, clock) = (report.observed.asked_at, report.observed.clock);
     let sighting = sighting(observation, clock)?;
-    let times = SiteTimes { clock, began_at: began_at(observation) };
+    let times = SiteTimes { clock, began_at: began_at(observation), held_at: held_at(observation) };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
     is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::AttemptObserved {
         component: index,
@@ -104,6 +104,14 @@ fn began_at(observation: &Observation) -> Option<Timestamp> {
     match observation {
         Observation::Begun(begun) => Some(begun.at),
         Observation::Exited(exit) => Some(exit.began_at),
+        _ => None,
+    }
+}
+
+/// From when on a component at its gate held its processors, by its site's clock.
+fn held_at(observation: &Observation) -> Option<Timestamp> {
+    match observation {
+        Observation::Ready(at_gate) => Some(at_gate.held_at),
         _ => None,
     }
 }

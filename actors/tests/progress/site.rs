@@ -80,7 +80,7 @@ impl PromptSite {
             None => Observation::Absent,
             Some(Running { void: true, .. }) => Observation::Void,
             Some(Running { opened: None, ready, .. }) => {
-                Observation::Ready(AtGate { host: "node".into(), since: *ready })
+                Observation::Ready(AtGate { host: "node".into(), since: *ready, held_at: *ready })
             }
             Some(Running { opened: Some((at, end)), .. }) if now < *end => {
                 Observation::Begun(Begun { host: "node".into(), at: *at })

@@ -1,13 +1,14 @@
 //! Whether the processor time that a job's record says was held in vain was so held.
 //!
-//! A record counts from when an attempt is seen at its gate until the start is decided, or
-//! the attempt is seen to be over. The world knows when it came to its gate and when it
-//! held nothing any more; news of either take their time, and how long is not the record's
-//! doing. So what is stated for a job must lie between two sums over its attempts:
+//! A record counts from when the site started an attempt, as the site says once that is at its
+//! gate, until its payload is seen to have begun, or the attempt to be over. The world knows when
+//! it was started and when it held nothing in vain any more; news of either take their time, and
+//! how long is not the record's doing. So what is stated for a job must lie between two sums over
+//! its attempts that came to their gates:
 //!
 //! - at least from when each was seen at its gate until the counting ended, or until it
-//!   truly held nothing any more, whichever came first;
-//! - at most from when each truly came to its gate until the counting ended.
+//!   truly held nothing in vain any more, whichever came first;
+//! - at most from when each was truly started until the counting ended.
 //!
 //! If the control plane's clock was set meanwhile, both are wider by as much.
 
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, Tag};
 use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::oracle::Evidence;
@@ -33,8 +34,6 @@ struct Written {
 struct Counted {
     from: Option<Written>,
     until: Option<Written>,
-    /// It was seen past its gate: what comes later counts no more.
-    passed: bool,
 }
 
 /// What the control plane wrote about times at gates.
@@ -56,43 +55,15 @@ impl Accounts {
                     counted.from.get_or_insert(written);
                 }
             }
-            // What ends after its start was decided was counted then, seen or not; but for
-            // what is started anew while the others run.
-            Happened::AttemptEnded { component, attempt, .. }
-                if job.start_at.is_none() || is_restarted(job, *component) =>
-            {
+            Happened::AttemptEnded { component, attempt, .. } => {
                 self.counted.entry((job.id, *component, *attempt)).or_default().end(written);
-            }
-            Happened::GateOpened { component } => {
-                let is_restart = matches!(job.phase, Phase::Running { .. });
-                let Some(counted) = self.current(job, *component) else { return };
-                if is_restart {
-                    counted.end(written);
-                }
-                counted.passed = true;
             }
             Happened::ComponentBegan { component, .. } => {
                 if let Some(counted) = self.current(job, *component) {
-                    counted.passed = true;
-                }
-            }
-            Happened::GoDecided { .. } => {
-                for (index, _) in job.indexed() {
-                    self.end(job, index, written);
-                }
-            }
-            Happened::RoundAborted { .. } => {
-                for index in job.restarting() {
-                    self.end(job, index, written);
+                    counted.end(written);
                 }
             }
             _ => {}
-        }
-    }
-
-    fn end(&mut self, job: &Job, component: ComponentIndex, written: Written) {
-        if let Some(counted) = self.current(job, component) {
-            counted.end(written);
         }
     }
 
@@ -105,23 +76,20 @@ impl Accounts {
 
 impl Counted {
     fn end(&mut self, written: Written) {
-        if !self.passed {
-            self.until.get_or_insert(written);
-        }
+        self.until.get_or_insert(written);
     }
-}
-
-fn is_restarted(job: &Job, component: ComponentIndex) -> bool {
-    job.components.get(component.0 as usize).is_some_and(|component| component.restart.is_some())
 }
 
 /// What the world knows of an attempt that came to its gate.
 #[derive(Debug, Default, Clone, Copy)]
 struct Held {
     processors: u32,
+    /// Its site started it.
     from: Option<Timestamp>,
-    /// Its gate was opened: its start had been decided by then.
-    opened: Option<Timestamp>,
+    /// It came to its gate.
+    ready: bool,
+    /// Its payload began.
+    began: Option<Timestamp>,
     /// It ran, or it was over.
     until: Option<Timestamp>,
 }
@@ -132,11 +100,12 @@ fn held(entries: &[Entry]) -> BTreeMap<Tag, Held> {
         let held = held.entry(*tag).or_default();
         match deed {
             Deed::Submitted { processors } => held.processors = *processors,
-            Deed::Ready => held.from = Some(*at),
-            Deed::Opened(..) | Deed::Voided | Deed::HeldTooLong | Deed::Left => {
+            Deed::Started => drop(held.from.get_or_insert(*at)),
+            Deed::Ready => held.ready = true,
+            Deed::Began | Deed::Voided | Deed::HeldTooLong | Deed::Left => {
                 held.until.get_or_insert(*at);
-                if matches!(deed, Deed::Opened(..)) {
-                    held.opened = Some(*at);
+                if matches!(deed, Deed::Began) {
+                    held.began = Some(*at);
                 }
             }
             _ => {}
@@ -150,7 +119,8 @@ pub(super) fn misstated(evidence: &Evidence<'_>) -> Vec<String> {
     let mut bounds: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
     for (tag, held) in held(evidence.world.ledger().entries()) {
         let ended = evidence.ended.get(&tag.job).filter(|_| tag.instance == evidence.instance);
-        let (Some(from), Some((_, ended))) = (held.from, ended) else { continue };
+        let from = held.from.filter(|_| held.ready);
+        let (Some(from), Some((_, ended))) = (from, ended) else { continue };
         let key = (tag.job, tag.component, tag.attempt);
         let counted = evidence.accounts.counted.get(&key).copied().unwrap_or_default();
         let (least, most) = bounds_ms(counted, held, from, *ended, evidence.clocks_apart);
@@ -176,7 +146,7 @@ fn bounds_ms(
     ended: Timestamp,
     clocks_apart: DurationMs,
 ) -> (DurationMs, DurationMs) {
-    let latest = held.opened.unwrap_or(ended);
+    let latest = held.began.unwrap_or(ended);
     let until = counted.until.map_or(latest, |written| written.at);
     let (Some(seen), Some(end)) = (counted.from, counted.until) else {
         return (DurationMs(0), until.since(from) + clocks_apart);
@@ -202,7 +172,7 @@ mod tests {
     const ENDED: Timestamp = Timestamp(10_000);
 
     fn bounds(from: Option<Written>, until: Option<Written>, held: Held) -> (u64, u64) {
-        let counted = Counted { from, until, passed: false };
+        let counted = Counted { from, until };
         let (least, most) = bounds_ms(counted, held, Timestamp(100), ENDED, DurationMs(5));
         (least.0, most.0)
     }
@@ -211,14 +181,14 @@ mod tests {
         Some(Written { at: Timestamp(ms), ahead_ms })
     }
 
-    fn opened_at(ms: u64) -> Held {
-        let opened = Some(Timestamp(ms));
-        Held { opened, until: opened, ..Held::default() }
+    fn began_at(ms: u64) -> Held {
+        let began = Some(Timestamp(ms));
+        Held { began, until: began, ..Held::default() }
     }
 
     #[test]
     fn as_much_is_in_doubt_as_news_were_late() {
-        assert_eq!(bounds(at(130, 0), at(200, 0), opened_at(220)), (70, 100));
+        assert_eq!(bounds(at(130, 0), at(200, 0), began_at(220)), (70, 100));
         let lost = Held { until: Some(Timestamp(150)), ..Held::default() };
         assert_eq!(bounds(at(130, 0), at(300, 0), lost), (20, 200));
     }
@@ -231,8 +201,8 @@ mod tests {
 
     #[test]
     fn the_unseen_may_be_counted_until_the_gate_was_open_or_the_job_over() {
-        assert_eq!(bounds(at(130, 0), None, opened_at(220)), (0, 125));
-        assert_eq!(bounds(None, at(200, 0), opened_at(220)), (0, 105));
+        assert_eq!(bounds(at(130, 0), None, began_at(220)), (0, 125));
+        assert_eq!(bounds(None, at(200, 0), began_at(220)), (0, 105));
         assert_eq!(bounds(at(130, 0), None, Held::default()), (0, 9_905));
     }
 
@@ -281,7 +251,8 @@ mod tests {
     fn stated(seen: &[Happened]) -> (u64, (u64, u64)) {
         let (mut job, mut accounts) = (restarted(), Accounts::default());
         let host = Arc::from("node");
-        let ready = Happened::ComponentReady { component: RESTARTED, host, clock: None };
+        let ready =
+            Happened::ComponentReady { component: RESTARTED, host, clock: None, held_for: None };
         let seen = seen.iter().map(|what| (5_000, what.clone()));
         for (at, what) in [(100, ready)].into_iter().chain(seen) {
             let event = JobEvent { at: Timestamp(at), what };
@@ -289,7 +260,7 @@ mod tests {
             evolve(&mut job, &event);
         }
         let counted = accounts.counted[&(JobId(1), RESTARTED, Attempt(2))];
-        let truly = bounds(counted.from, counted.until, opened_at(150));
+        let truly = bounds(counted.from, counted.until, began_at(150));
         (job.instants.wasted_processor_ms / 3, truly)
     }
 
@@ -313,6 +284,12 @@ mod tests {
     fn a_restart_whose_round_is_given_up_was_counted_until_then() {
         let then = AfterAbort::Requeue { not_before: Timestamp(0) };
         let why = AbortCause::Unreachable { component: RESTARTED };
-        assert_eq!(stated(&[Happened::RoundAborted { why, then }]), (4_900, (50, 4_900)));
+        let over = Happened::AttemptEnded {
+            component: RESTARTED,
+            attempt: Attempt(2),
+            how: Ending::Killed,
+        };
+        let end = [Happened::RoundAborted { why, then }, over];
+        assert_eq!(stated(&end), (4_900, (50, 4_900)));
     }
 }

@@ -87,6 +87,7 @@ impl Asked {
 /// One attempt's life as the world saw it.
 #[derive(Debug, Default, Clone)]
 struct Life {
+    started: Option<Timestamp>,
     ready: Option<Timestamp>,
     opened: Option<(Timestamp, Round, Vec<Attempt>)>,
     began: Vec<Timestamp>,
@@ -143,6 +144,7 @@ fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
             Deed::Left => life.left = Some(entry.at),
             Deed::Voided | Deed::HeldTooLong => life.voided = Some(entry.at),
             Deed::InputMissing => life.input_missing = true,
+            Deed::Started => drop(life.started.get_or_insert(entry.at)),
             Deed::Ready => life.ready = Some(entry.at),
             Deed::Opened(round, peers) => {
                 life.opened = Some((entry.at, *round, peers.clone()));
@@ -169,7 +171,7 @@ fn mistimed(
         let [parts] = &rounds[..] else { return None };
         let known = parts.values().map(|(.., tag)| {
             let life = lives.get(tag)?;
-            Some((life.submitted?, (life.processors, life.ready?, life.opened.as_ref()?.0)))
+            Some((life.submitted?, (life.processors, life.started?, life.opened.as_ref()?.0)))
         });
         let (submitted, gates): (Vec<_>, Vec<_>) =
             known.collect::<Option<Vec<_>>>()?.into_iter().unzip();

@@ -21,7 +21,7 @@ pub(super) struct Truth {
     pub(super) over: Timestamp,
     /// When the record was durable.
     pub(super) durable: Timestamp,
-    /// Processors of each component, when it came to its gate, and when that was opened.
+    /// Processors of each component, when its site started it, and when its gate was opened.
     pub(super) parts: Vec<(u32, Timestamp, Timestamp)>,
 }
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 # Student's t, 97.5 %, by degrees of freedom from 1 on.
 T_975 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
-T_975 += [2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093]
+T_975 += [2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086]
 
 PLACED_ALIKE = ["worst-fit", "close-to-files", "cluster-minimization", "connected-cluster-minimization"]
 SPLIT_ALSO = ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"]
@@ -19,13 +19,22 @@ STEPS = [digit * 10**power for power in range(8) for digit in (1, 2, 5)]
 FONT = 'font-family="sans-serif" font-size="12" fill="#333"'
 
 
+def t_975(degrees):
+    """From the table, and beyond it by the expansion around the normal quantile (Abramowitz and
+    Stegun 26.7.5)."""
+    if degrees <= len(T_975):
+        return T_975[degrees - 1]
+    z = statistics.NormalDist().inv_cdf(0.975)
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    return z + first / degrees + second / degrees**2
+
+
 def half_width(values):
     """Of the interval of 95 % of the mean of one value a seed."""
     if len(values) < 2:
         return 0.0
-    degrees = len(values) - 1
-    t = T_975[degrees - 1] if degrees <= len(T_975) else 1.96
-    return t * statistics.stdev(values) / math.sqrt(len(values))
+    return t_975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def interval(values):
@@ -49,6 +58,32 @@ def summaries_of(folder):
     for run in json.loads((folder / "summary.json").read_text())["runs"]:
         runs[run["label"]].append(run)
     return runs
+
+
+SEEDS = ["folder", "run", "seed", "done", "wait_s", "response_s", "sites", "rounds_aborted",
+         "gained_processor_s", "held_processor_s"]
+
+
+def seeds_of(to, folders=None):
+    """A row for each run of these folders, or of all below `to`: what its jobs came to."""
+    rows = []
+    for folder in folders or sorted(path.parent.name for path in to.glob("*/jobs.csv")):
+        for run, by_seed in rows_of(to / folder).items():
+            for seed, jobs in by_seed.items():
+                mean = lambda column: statistics.mean(float(job[column] or 0) for job in jobs)
+                done = sum(job["ending"] == "done" for job in jobs)
+                means = [f"{mean(column):.6g}" for column in SEEDS[4:7]]
+                sums = [f"{counted(jobs, column):.9g}" for column in SEEDS[7:]]
+                rows.append(dict(zip(SEEDS, [folder, run, seed, str(done), *means, *sums])))
+    return rows
+
+
+def write_seeds(to):
+    """Writes them beside the page's tables."""
+    with open(to / "seeds.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, SEEDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(seeds_of(to))
 
 
 def counted(rows, column):

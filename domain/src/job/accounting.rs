@@ -14,7 +14,7 @@ pub struct Instants {
     pub first_start_estimate: Option<Timestamp>,
     /// Job start time (JST) as estimated last.
     pub start_estimate: Option<Timestamp>,
-    /// Latest claim that succeeded: when the last component came to its gate.
+    /// Latest claim that succeeded: from when on all components held their processors.
     pub claimed: Option<Timestamp>,
     /// When all payloads had begun.
     pub started: Option<Timestamp>,
@@ -24,10 +24,12 @@ pub struct Instants {
     pub placement_time: DurationMs,
     /// Sum of the times spent in the placement queue.
     pub total_placement_time: DurationMs,
-    /// Processor-milliseconds that others could use between placement and claim, of the
-    /// rounds that started.
+    /// Processor-milliseconds between placement and the moment from which on a component held
+    /// its processors at its site, in rounds that started: others could use them.
     pub gained_processor_ms: u64,
-    /// Processor-milliseconds held at gates without running.
+    /// Processor-milliseconds held without running: from that moment until the payload began or
+    /// the attempt was over, also in rounds that failed. What was over before its wrapper came to
+    /// its gate is not known to have held anything.
     pub wasted_processor_ms: u64,
     /// Bytes that were to be moved for it, as placed.
     pub transfer_volume: Bytes,

@@ -219,6 +219,8 @@ pub struct SiteTimes {
     pub clock: ClockSkew,
     /// When the payload began, if it has and the site says so.
     pub began_at: Option<Timestamp>,
+    /// When the batch system started it, if it has and the site says so.
+    pub held_at: Option<Timestamp>,
 }
 
 /// What a site's status says of an attempt.

@@ -22,6 +22,9 @@ pub struct Component {
     pub attempt: Attempt,
     /// What its latest attempt is doing.
     pub run: Run,
+    /// From when on its latest attempt holds processors, by our clock, and that is not counted as
+    /// wasted yet; `None` unless it is known to hold some and its payload has not begun.
+    pub held_since: Option<Timestamp>,
     /// It lost its processors or gives them back: its attempt is being ended, and it may be
     /// claimed again in the same round.
     pub given_back: bool,

@@ -167,6 +167,8 @@ pub enum Happened {
         host: Arc<str>,
         /// How far its site's clock is ahead of ours; `None` in records of before that was kept.
         clock: Option<ClockSkew>,
+        /// For how long it had held its processors by then; `None` where its site does not say so.
+        held_for: Option<DurationMs>,
     },
     /// We were away: a wrapper that waited at its gate may be there no more.
     ReadinessDoubted {

@@ -36,8 +36,12 @@ pub(super) enum Event {
     LocalUser,
     /// A local user's job ends.
     LocalEnd(LrmJobId),
+    /// A batch job fails on a node that fails everything.
+    FailedByNode(LrmJobId),
     /// A node is repaired.
     NodeUp(u32),
+    /// A node that failed everything is repaired.
+    NodeMended(u32),
     /// Planned trouble with this number strikes.
     Trouble(usize),
 }

@@ -75,7 +75,7 @@ pub(super) enum Stage {
     /// Started by the batch system; its wrapper is on its way to the gate.
     Starting,
     /// At the gate.
-    AtGate { since: Timestamp },
+    AtGate { since: Timestamp, held_at: Timestamp },
     /// The payload runs.
     Running { since: Timestamp },
     /// The wrapper wrote how it ended.
@@ -188,7 +188,9 @@ impl Attempt {
             Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
             Stage::Queued => Observation::Queued(None),
             Stage::Starting => Observation::Starting,
-            Stage::AtGate { since } => Observation::Ready(AtGate { host: host(), since: *since }),
+            Stage::AtGate { since, held_at } => {
+                Observation::Ready(AtGate { host: host(), since: *since, held_at: *held_at })
+            }
             Stage::Running { since } => Observation::Begun(Begun { host: host(), at: *since }),
             Stage::Exited(exit) => Observation::Exited(exit.clone()),
             Stage::Void => Observation::Void,

@@ -309,7 +309,8 @@ impl World {
             self.leave(site, tag, job);
             return self.schedule(site);
         }
-        attempt.stage = Stage::AtGate { since: now };
+        let held_at = cluster.batch.running_since(job).unwrap_or(now);
+        attempt.stage = Stage::AtGate { since: now, held_at };
         let hold_over = now + attempt.hold_max;
         self.ledger.note(now, &cluster.name, tag, Deed::Ready);
         self.agenda.add(hold_over, site, Event::HoldOver(tag));

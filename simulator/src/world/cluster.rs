@@ -78,6 +78,8 @@ pub struct Cluster {
     pub(super) attempts: BTreeMap<Tag, Attempt>,
     /// Batch jobs of ours that no attempt stands for.
     pub(super) doubles: BTreeMap<(Tag, LrmJobId), Double>,
+    /// Nodes that are in service, and fail all that is started on them.
+    pub(super) black_holes: BTreeSet<u32>,
     /// Directories that were taken before a wrapper could make them.
     pub(super) taken: BTreeSet<Tag>,
     pub(super) store: BTreeMap<Digest, Bytes>,
@@ -114,6 +116,7 @@ impl Cluster {
             occupants: BTreeMap::new(),
             attempts: BTreeMap::new(),
             doubles: BTreeMap::new(),
+            black_holes: BTreeSet::new(),
             taken: BTreeSet::new(),
             store: BTreeMap::new(),
             files: spec.files,
@@ -208,6 +211,12 @@ impl Cluster {
         {
             attempt.stage = Stage::Starting;
         }
+    }
+
+    /// Whether one of the nodes of a batch job that runs fails all that is started on it.
+    pub(super) fn runs_in_a_black_hole(&self, job: LrmJobId) -> bool {
+        !self.black_holes.is_empty()
+            && self.batch.nodes_of(job).any(|node| self.black_holes.contains(&node))
     }
 
     /// Numbers from this one on are free again.

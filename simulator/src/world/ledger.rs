@@ -17,6 +17,8 @@ pub enum Deed {
     SubmittedAgain,
     /// One of several batch jobs under its tag is over; the attempt goes on without it.
     DoubleLeft,
+    /// The batch system started it: it holds its processors.
+    Started,
     /// Its wrapper waits at the gate.
     Ready,
     /// It is told of its rank and of all components of its round: its gate is about to be opened.

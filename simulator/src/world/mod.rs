@@ -27,7 +27,7 @@ use agenda::{Agenda, Event};
 use batch::LrmJobId;
 use cluster::{Cluster, ClusterSpec, Occupant};
 pub use copies::OUTPUT_BYTES;
-use ledger::Ledger;
+use ledger::{Deed, Ledger};
 use network::Network;
 use trouble::{Struck, Trouble};
 
@@ -195,7 +195,9 @@ impl World {
             Event::PayloadEnd(tag) => self.payload_ends(site, tag),
             Event::LocalUser => self.local_user_submits(site),
             Event::LocalEnd(job) => self.local_ends(site, job),
+            Event::FailedByNode(job) => self.failed_by_node(site, job),
             Event::NodeUp(node) => self.node_up(site, node),
+            Event::NodeMended(node) => self.node_mended(site, node),
             Event::Trouble(number) => self.strike(site, number),
         }
     }
@@ -220,11 +222,22 @@ impl World {
     }
 
     fn started(&mut self, site: SiteIndex, job: LrmJobId) {
+        let is_failed = self.sites[site.0].runs_in_a_black_hole(job);
         match self.sites[site.0].occupants.get(&job).cloned() {
             Some(Occupant::Ours(tag)) => {
                 let delay = self.draw(self.pace.launch_max);
                 self.sites[site.0].attempt_started(tag, job);
-                self.agenda.add(self.now + delay, site, Event::WrapperReady(tag, job));
+                let name = &self.sites[site.0].name;
+                self.ledger.note(self.now, name, tag, Deed::Started);
+                let event = match is_failed {
+                    true => Event::FailedByNode(job),
+                    false => Event::WrapperReady(tag, job),
+                };
+                self.agenda.add(self.now + delay, site, event);
+            }
+            Some(Occupant::Local { .. }) if is_failed => {
+                let delay = self.pace.launch_max;
+                self.agenda.add(self.now + delay, site, Event::FailedByNode(job));
             }
             Some(Occupant::Local { run_time, .. }) => {
                 self.agenda.add(self.now + run_time, site, Event::LocalEnd(job));

@@ -9,6 +9,7 @@ use cospan_sites::port::{AtGate, Begun, Exit, Observation};
 use super::World;
 use super::agenda::{Event, SiteIndex};
 use super::attempt::Stage;
+use super::batch::LrmJobId;
 use super::ledger::Deed;
 use crate::kinds::Kind;
 
@@ -209,8 +210,9 @@ impl Ailments {
             return seen;
         }
         match seen {
-            Observation::Ready(AtGate { host, since }) => {
-                Observation::Ready(AtGate { host, since: self.clock(since) })
+            Observation::Ready(AtGate { host, since, held_at }) => {
+                let (since, held_at) = (self.clock(since), self.clock(held_at));
+                Observation::Ready(AtGate { host, since, held_at })
             }
             Observation::Begun(Begun { host, at }) => {
                 Observation::Begun(Begun { host, at: self.clock(at) })
@@ -353,6 +355,31 @@ impl World {
         self.schedule(site);
     }
 
+    /// A node stays in service, and until `repair` is over all that is started on it fails at
+    /// once: a black hole, which looks idle to whoever places jobs. What runs there goes on.
+    pub fn node_fails_everything(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
+        self.sites[site.0].black_holes.insert(node);
+        self.agenda.add(self.now + repair, site, Event::NodeMended(node));
+    }
+
+    pub(super) fn node_mended(&mut self, site: SiteIndex, node: u32) {
+        self.sites[site.0].black_holes.remove(&node);
+    }
+
+    /// A batch job that was started on a node that fails everything is over.
+    pub(super) fn failed_by_node(&mut self, site: SiteIndex, job: LrmJobId) {
+        let cluster = &mut self.sites[site.0];
+        if !cluster.batch.is_running(job) {
+            return; // Its node died first.
+        }
+        cluster.batch.end(job, self.now);
+        if let Some((tag, _)) = cluster.killed_with_node(job) {
+            self.ledger.note(self.now, &cluster.name, tag, Deed::KilledByNode);
+            self.ledger.note(self.now, &cluster.name, tag, Deed::Left);
+        }
+        self.schedule(site);
+    }
+
     /// Every node of a site dies and comes back after `repair`.
     pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
         let nodes: Vec<u32> = (0..self.sites[site.0].nodes).collect();
@@ -380,7 +407,7 @@ impl World {
         cluster.ailments.misstated.retain(|(kind, _)| *kind != Kind::SiteClock);
         let jumps_to = Timestamp(self.now.0.saturating_add_signed(ahead_ms - before));
         let over = cluster.attempts.iter().filter(|(_, attempt)| match attempt.stage {
-            Stage::AtGate { since } => since + attempt.hold_max <= jumps_to,
+            Stage::AtGate { since, .. } => since + attempt.hold_max <= jumps_to,
             _ => false,
         });
         let over: Vec<Tag> = over.map(|(tag, _)| *tag).collect();

@@ -122,7 +122,8 @@ mod tests {
         let left = of(&text);
         assert_eq!(left.len(), 3);
         let waits = &left[&WAITS.parse().unwrap()];
-        let at_gate = AtGate { host: "n 1".into(), since: Timestamp(6_250) };
+        let at_gate =
+            AtGate { host: "n 1".into(), since: Timestamp(6_250), held_at: Timestamp(6_250) };
         assert_eq!(waits.standing(), Observation::Ready(at_gate));
         assert_eq!(waits.ready.as_ref().unwrap().0.job.as_deref(), Some("9"));
         assert_eq!(left[&SHUT.parse().unwrap()].last_word(), Some(Observation::Void));

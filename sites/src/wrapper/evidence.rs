@@ -103,7 +103,9 @@ impl Evidence {
             (Some(last), _, _) => last,
             (None, Some((_, at)), _) => Observation::Begun(Begun { host: host(), at: *at }),
             (None, None, _) if self.spoiled => Observation::Unknown(SPOILED.to_owned()),
-            (None, None, Some((_, at))) => Observation::Ready(AtGate { host: host(), since: *at }),
+            (None, None, Some((_, at))) => {
+                Observation::Ready(AtGate { host: host(), since: *at, held_at: *at })
+            }
             (None, None, None) => Observation::Starting,
         }
     }

@@ -34,7 +34,7 @@ impl Life {
     fn seen(self) -> Observation {
         let (host, at) = (HOST.into(), Timestamp(0));
         match self {
-            Life::AtGate => Observation::Ready(AtGate { host, since: at }),
+            Life::AtGate => Observation::Ready(AtGate { host, since: at, held_at: at }),
             Life::Runs => Observation::Begun(Begun { host, at }),
             Life::NeverRan => Observation::Void,
             Life::Killed => {

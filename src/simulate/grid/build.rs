@@ -67,6 +67,8 @@ pub struct BuiltSite {
     /// When its nodes fail, by time, then by node. A node fails only while it
     /// is up.
     pub node_failures: Vec<NodeDown>,
+    /// When its nodes are in service and fail all that is started on them, in the same order.
+    pub black_holes: Vec<NodeDown>,
     /// Files that lie there from the start.
     pub files: BTreeMap<LogicalName, Bytes>,
     /// Whether components may wait in its queue.
@@ -171,12 +173,13 @@ impl Grid {
         for site in &self.sites {
             let (local_jobs, load) = local_load::jobs(site, options)?;
             let (node_failures, failures) = failures::failures(site, options)?;
+            let black_holes = failures::black_holes(site, options)?;
             let local_load = Some(load).filter(|notes| !notes.is_empty());
             let failures = Some(failures).filter(|notes| !notes.is_empty());
             if local_load.is_some() || failures.is_some() {
                 complaints.push(SiteNotes { site: site.name.clone(), local_load, failures });
             }
-            sites.push(built(site, local_jobs, node_failures));
+            sites.push(BuiltSite { local_jobs, node_failures, black_holes, ..quiet(site) });
         }
         Ok(BuiltGrid { sites, links: self.every_link(), complaints })
     }
@@ -203,14 +206,16 @@ impl Grid {
     }
 }
 
-fn built(site: &GridSite, local_jobs: Vec<LocalJob>, node_failures: Vec<NodeDown>) -> BuiltSite {
+/// A site at which nothing happens.
+fn quiet(site: &GridSite) -> BuiltSite {
     BuiltSite {
         name: site.name.clone(),
         nodes: site.nodes,
         processors_per_node: site.processors_per_node,
         discipline: site.discipline,
-        local_jobs,
-        node_failures,
+        local_jobs: Vec::new(),
+        node_failures: Vec::new(),
+        black_holes: Vec::new(),
         files: site.files.clone(),
         queues: site.queues,
         power_per_processor: site.power_per_processor,

@@ -2,7 +2,7 @@
 
 use cospan_domain::units::{BitsPerSecond, Mflops};
 
-use super::{Failures, Grid, GridSite, Level, LocalLoad, LocalModel, LocalSource};
+use super::{BlackHoles, Failures, Grid, GridSite, Level, LocalLoad, LocalModel, LocalSource};
 use cospan_simulator::world::batch::Discipline;
 
 impl Grid {
@@ -36,6 +36,7 @@ impl GridSite {
         parts.extend(self.power_per_processor.map(each));
         parts.extend(self.local_load.as_ref().map(LocalLoad::describe));
         parts.extend(self.failures.as_ref().map(Failures::describe));
+        parts.extend(self.black_holes.as_ref().map(BlackHoles::describe));
         if !self.files.is_empty() {
             parts.push(counted(self.files.len(), "file"));
         }
@@ -82,6 +83,14 @@ impl Failures {
                 format!("failures: each node every {mean_between_failures}, for {mean_repair}")
             }
         }
+    }
+}
+
+impl BlackHoles {
+    /// Part of a line: how nodes fail everything.
+    pub fn describe(&self) -> String {
+        let Self { mean_between_failures, mean_repair } = self;
+        format!("black holes: each node every {mean_between_failures}, for {mean_repair}")
     }
 }
 

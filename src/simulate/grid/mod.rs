@@ -67,6 +67,8 @@ pub struct GridSite {
     pub local_load: Option<LocalLoad>,
     /// How its nodes fail.
     pub failures: Option<Failures>,
+    /// How often its nodes look idle and fail all that is started on them.
+    pub black_holes: Option<BlackHoles>,
     /// Files that lie there from the start.
     pub files: BTreeMap<LogicalName, Bytes>,
     /// Whether components may wait in its queue, where nothing that serves them is idle.
@@ -158,6 +160,16 @@ pub enum Failures {
         /// Mean time that a node is down.
         mean_repair: DurationMs,
     },
+}
+
+/// Nodes that stay in service, and fail all that is started on them: each for exponential times
+/// in turn with those in which it is well, well at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlackHoles {
+    /// Mean time that a node is well.
+    pub mean_between_failures: DurationMs,
+    /// Mean time that it fails everything.
+    pub mean_repair: DurationMs,
 }
 
 /// A link between two sites.

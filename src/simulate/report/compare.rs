@@ -51,12 +51,27 @@ pub enum Verdict {
 /// All labels of a report against each other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The first label, against which the others are held.
+    /// The first label.
     pub baseline: String,
+    /// Labels that differ in one thing, in the order of the differences of each metric.
+    pub pairs: Vec<Pair>,
     /// All labels, in the order in which they first occur.
     pub labels: Vec<String>,
     /// A row for each metric.
     pub metrics: Vec<MetricRow>,
+}
+
+/// Two labels that differ in one thing alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// The label that is looked at.
+    pub label: String,
+    /// The label that it is held against.
+    pub against: String,
+    /// The one thing in which they differ, as in "easy less fcfs".
+    pub changed: String,
+    /// What else was varied, and both have in common; empty if nothing was.
+    pub common: String,
 }
 
 /// One metric over all labels.
@@ -66,11 +81,11 @@ pub struct MetricRow {
     pub metric: Metric,
     /// For each label, its mean over seeds; `None` if no run has a value.
     pub means: Vec<Option<Interval>>,
-    /// For each label but the first, how it differs from the first.
+    /// For each of [`Comparison::pairs`], how the one differs from the other.
     pub differences: Vec<Difference>,
 }
 
-/// A label less the baseline, per seed.
+/// A label less another, per seed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
     /// Mean of the differences; `None` without a seed in common.
@@ -157,8 +172,56 @@ impl Comparison {
     /// Of all runs of a report; a label and a seed occur together once at most.
     pub fn of(runs: &[RunSummary]) -> Self {
         let labels = labels(runs.iter().map(|run| run.label.as_str()));
-        let metrics = Metric::ALL.into_iter().map(|metric| row(metric, &labels, runs)).collect();
-        Self { baseline: labels.first().cloned().unwrap_or_default(), labels, metrics }
+        let pairs = pairs(&labels);
+        let row = |metric| row(metric, &labels, &pairs, runs);
+        let metrics = Metric::ALL.into_iter().map(row).collect();
+        Self { baseline: labels.first().cloned().unwrap_or_default(), pairs, labels, metrics }
+    }
+}
+
+impl Pair {
+    /// What is compared, in words.
+    pub fn words(&self) -> String {
+        match self.common.as_str() {
+            "" => self.changed.clone(),
+            common => format!("{} ({common})", self.changed),
+        }
+    }
+}
+
+/// What stands between the values of a label.
+const BETWEEN: &str = ", ";
+
+/// Every label with each that has the first value in one place and else the same values. Labels
+/// that do not name equally many values are held against the first, as they are.
+fn pairs(labels: &[String]) -> Vec<Pair> {
+    let values = |label: &String| label.split(BETWEEN).map(str::to_owned).collect::<Vec<String>>();
+    let all: Vec<Vec<String>> = labels.iter().map(values).collect();
+    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    if others.iter().any(|other| other.len() != first.len()) {
+        return labels[1..].iter().map(|label| pair(&[&labels[0]], &[label], 0)).collect();
+    }
+    let of = |one: &Vec<String>| -> Vec<Pair> {
+        let differs = (0..first.len()).filter(|at| one[*at] != first[*at]);
+        let held = differs.filter_map(|at| {
+            let mut against = one.clone();
+            against[at].clone_from(&first[at]);
+            all.contains(&against).then(|| pair(&against, one, at))
+        });
+        held.collect()
+    };
+    others.iter().flat_map(of).collect()
+}
+
+/// Of two labels with these values, which differ in one place.
+fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> Pair {
+    let join = |values: &[T]| values.iter().map(T::as_ref).collect::<Vec<_>>().join(BETWEEN);
+    let common = one.iter().enumerate().filter(|(place, _)| *place != at);
+    Pair {
+        label: join(one),
+        against: join(against),
+        changed: format!("{} less {}", one[at].as_ref(), against[at].as_ref()),
+        common: common.map(|(_, value)| value.as_ref()).collect::<Vec<_>>().join(BETWEEN),
     }
 }
 
@@ -169,20 +232,21 @@ pub(super) fn labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// One metric over all labels.
-fn row(metric: Metric, labels: &[String], runs: &[RunSummary]) -> MetricRow {
-    let by_label: Vec<_> = labels.iter().map(|label| by_seed(metric, label, runs)).collect();
+fn row(metric: Metric, labels: &[String], pairs: &[Pair], runs: &[RunSummary]) -> MetricRow {
+    let by_label: BTreeMap<&str, BTreeMap<u64, f64>> =
+        labels.iter().map(|label| (label.as_str(), by_seed(metric, label, runs))).collect();
     let mean =
         |values: &BTreeMap<u64, f64>| Interval::of(&values.values().copied().collect::<Vec<f64>>());
-    let (baseline, others) = by_label.split_first().map_or((None, &[][..]), |(b, o)| (Some(b), o));
-    let difference = |other: &BTreeMap<u64, f64>| {
-        let pairs = other.iter().filter_map(|(seed, value)| Some(value - baseline?.get(seed)?));
+    let difference = |pair: &Pair| {
+        let (one, against) = (&by_label[pair.label.as_str()], &by_label[pair.against.as_str()]);
+        let pairs = one.iter().filter_map(|(seed, value)| Some(value - against.get(seed)?));
         let interval = Interval::of(&pairs.collect::<Vec<f64>>());
         Difference { interval, verdict: Verdict::of(metric, interval) }
     };
     MetricRow {
         metric,
-        means: by_label.iter().map(mean).collect(),
-        differences: others.iter().map(difference).collect(),
+        means: labels.iter().map(|label| mean(&by_label[label.as_str()])).collect(),
+        differences: pairs.iter().map(difference).collect(),
     }
 }
 

@@ -10,17 +10,17 @@ use super::record::{JobRow, RunRecord};
 
 /// A column of the file.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
+pub struct Column<Row> {
     /// Its header, with the unit where it has one.
     pub name: &'static str,
     /// What it says.
     pub meaning: &'static str,
-    /// Its value; empty if the job never got there.
-    value: fn(&RunRecord, &JobRow) -> String,
+    /// Its value; empty if it never came to that.
+    pub(super) value: fn(&RunRecord, &Row) -> String,
 }
 
 /// All columns, from left to right.
-pub const COLUMNS: [Column; 33] = [
+pub const COLUMNS: [Column<JobRow>; 33] = [
     column("run", "label of the run, such as its policy", |run, _| run.label.clone()),
     column("seed", "seed of the run", |run, _| run.seed.to_string()),
     column("job_id", "number of the job in its run", |_, job| job.id.to_string()),
@@ -40,7 +40,7 @@ pub const COLUMNS: [Column; 33] = [
     }),
     column(
         "claimed_s",
-        "all components at their gates for the last time, since the run began",
+        "all components held their processors for the last time, since the run began",
         |run, job| since_began(run, job.claimed),
     ),
     column("started_s", "last start of all components, since the run began", |run, job| {
@@ -89,12 +89,14 @@ pub const COLUMNS: [Column; 33] = [
     ),
     column(
         "gained_processor_s",
-        "processors times seconds left to others from placement to claim, of rounds that started",
+        "processors times seconds from placement until a site held them, of rounds that started",
         |_, job| seconds(Some(DurationMs(job.gained_processor_ms))),
     ),
-    column("held_processor_s", "processors times seconds held without running", |_, job| {
-        seconds(Some(DurationMs(job.held_processor_ms)))
-    }),
+    column(
+        "held_processor_s",
+        "processors times seconds held without running, of all rounds",
+        |_, job| seconds(Some(DurationMs(job.held_processor_ms))),
+    ),
     column("held_share", "held over held and run processor-seconds, 0 to 1", |_, job| {
         held_share(job).map_or(String::new(), |share| format!("{share:.4}"))
     }),
@@ -106,27 +108,36 @@ pub const COLUMNS: [Column; 33] = [
 ///
 /// [`ReportError::Csv`] if a row cannot be written, which memory never refuses.
 pub fn jobs_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
+    csv(&COLUMNS, runs, |run| &run.jobs)
+}
+
+/// A file with a header and the rows of all runs.
+pub(super) fn csv<Row>(
+    columns: &[Column<Row>],
+    runs: &[RunRecord],
+    rows: fn(&RunRecord) -> &[Row],
+) -> Result<Vec<u8>, ReportError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(COLUMNS.map(|column| column.name))?;
+    writer.write_record(columns.iter().map(|column| column.name))?;
     for run in runs {
-        for job in &run.jobs {
-            writer.write_record(COLUMNS.map(|column| (column.value)(run, job)))?;
+        for row in rows(run) {
+            writer.write_record(columns.iter().map(|column| (column.value)(run, row)))?;
         }
     }
     writer.into_inner().map_err(|error| ReportError::Csv(error.into_error().into()))
 }
 
 /// A column, in one line.
-const fn column(
+pub(super) const fn column<Row>(
     name: &'static str,
     meaning: &'static str,
-    value: fn(&RunRecord, &JobRow) -> String,
-) -> Column {
+    value: fn(&RunRecord, &Row) -> String,
+) -> Column<Row> {
     Column { name, meaning, value }
 }
 
 /// Seconds with three decimals from the begin of the run, negative before it.
-fn since_began(run: &RunRecord, at: Option<Timestamp>) -> String {
+pub(super) fn since_began(run: &RunRecord, at: Option<Timestamp>) -> String {
     signed_seconds(at.map(|at| at.0.wrapping_sub(run.began.0) as i64))
 }
 

@@ -10,7 +10,9 @@
 //! tooltips or words for those who cannot see them.
 
 mod compare;
+mod components_csv;
 mod figures;
+mod groups;
 mod jobs_csv;
 mod millis;
 mod output;
@@ -25,13 +27,16 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Comparison, Difference, Metric, MetricRow, Verdict};
+pub use compare::{Comparison, Difference, Metric, MetricRow, Pair, Verdict};
+pub use components_csv::{COMPONENT_COLUMNS, components_csv};
 pub(crate) use figures::round_up as map_scale;
 pub use figures::{Figure, MapPoint, virtual_map};
+pub use groups::GroupSummary;
 pub use jobs_csv::{COLUMNS, Column, jobs_csv};
 pub use output::{OutputFile, Report, ReportError, render, write_report};
 pub use record::{
-    Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SLOWDOWN_THRESHOLD, SiteTrace,
+    AttemptRow, Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SLOWDOWN_THRESHOLD,
+    SiteTrace,
 };
 pub use stats::{Distribution, Interval, mean, quantile, t_975};
 pub use summary::{JobCounts, LoadShares, RunSummary, SiteSummary};

@@ -8,6 +8,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::compare::Comparison;
+use super::components_csv::components_csv;
 use super::figures::{self, Figure};
 use super::jobs_csv::jobs_csv;
 use super::page;
@@ -17,7 +18,7 @@ use super::terminal::terminal_summary;
 
 /// Version of the layout of `summary.json`; raised when a field changes its
 /// meaning or goes away.
-const SUMMARY_FORMAT: u32 = 1;
+const SUMMARY_FORMAT: u32 = 2;
 
 /// A file of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,8 +62,8 @@ pub enum ReportError {
         /// Its seed.
         seed: u64,
     },
-    /// A row of `jobs.csv` was not written.
-    #[error("jobs.csv cannot be written: {0}; report this as a bug")]
+    /// A row was not written.
+    #[error("a table cannot be written: {0}; report this as a bug")]
     Csv(#[from] csv::Error),
     /// `summary.json` was not written.
     #[error("summary.json cannot be written: {0}; report this as a bug")]
@@ -109,6 +110,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportErro
     let mut files = vec![
         OutputFile { path: "summary.json".into(), content: json },
         OutputFile { path: "jobs.csv".into(), content: jobs_csv(runs)? },
+        OutputFile { path: "components.csv".into(), content: components_csv(runs)? },
         OutputFile { path: "report.html".into(), content: html.into_bytes() },
     ];
     files.extend(figures.iter().map(figure_file));
@@ -117,7 +119,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportErro
 }
 
 /// Makes the report and writes it into `folder`, which is created if need be.
-/// Files of the same names are replaced; others stay.
+/// Nothing of an earlier report stays there; what is not of a report does.
 ///
 /// # Errors
 ///
@@ -129,12 +131,25 @@ pub fn write_report(
 ) -> Result<Report, ReportError> {
     let report = render(setup, runs)?;
     let figures = folder.join("figures");
-    fs::create_dir_all(&figures).map_err(|source| ReportError::Write { path: figures, source })?;
+    fs::create_dir_all(&figures)
+        .and_then(|()| remove_figures(&figures))
+        .map_err(|source| ReportError::Write { path: figures, source })?;
     for file in &report.files {
         let path = folder.join(&file.path);
         fs::write(&path, &file.content).map_err(|source| ReportError::Write { path, source })?;
     }
     Ok(report)
+}
+
+/// The names of other files are the same in each report: they are written over.
+fn remove_figures(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "svg") {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses runs that cannot be reported on.

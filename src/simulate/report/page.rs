@@ -1,15 +1,18 @@
 //! `report.html`: everything on one page that needs nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
 
 use super::ReportError;
-use super::compare::{Comparison, Difference, Metric, MetricRow, Verdict};
+use super::compare::{Comparison, Difference, Metric, Pair, Verdict};
+use super::components_csv::COMPONENT_COLUMNS;
 use super::figures::{Figure, STYLE};
+use super::groups::GroupSummary;
 use super::jobs_csv::{COLUMNS, Column};
+use super::record::{AttemptRow, JobRow};
 use super::show;
-use super::stats::mean;
+use super::stats::{Interval, mean};
 use super::summary::{LoadShares, RunSummary, SiteSummary};
 
 /// Rows up to which the table of runs is shown unfolded.
@@ -22,7 +25,10 @@ struct Page<'a> {
     lead: String,
     setup: &'a [String],
     comparison: &'a Comparison,
-    results: Vec<ResultRow>,
+    titles: Vec<(&'static str, &'static str)>,
+    means: Vec<LabelRow>,
+    differences: Vec<PairRow>,
+    groups: [GroupTable; 2],
     several_seeds: bool,
     figures: &'a [Figure],
     style: &'static str,
@@ -30,15 +36,34 @@ struct Page<'a> {
     runs_unfolded: bool,
     sites: Vec<SiteRow>,
     counters: Vec<CounterRow>,
-    columns: &'static [Column],
+    columns: &'static [Column<JobRow>],
+    component_columns: &'static [Column<AttemptRow>],
 }
 
-/// A metric: its mean by label, and the differences.
-struct ResultRow {
-    title: &'static str,
-    direction: &'static str,
+/// A label: the mean of each metric.
+struct LabelRow {
+    label: String,
     means: Vec<String>,
-    differences: Vec<DifferenceCell>,
+}
+
+/// Two labels that differ in one thing: the difference in each metric.
+struct PairRow {
+    words: String,
+    cells: Vec<DifferenceCell>,
+}
+
+/// What became of jobs of each kind.
+struct GroupTable {
+    title: &'static str,
+    kind: &'static str,
+    rows: Vec<GroupRow>,
+}
+
+/// Jobs of one kind under one label, over all seeds.
+struct GroupRow {
+    label: String,
+    kind: String,
+    cells: [String; 6],
 }
 
 /// A difference with its verdict.
@@ -84,7 +109,25 @@ pub(super) fn html(
         lead: lead(runs, comparison),
         setup,
         comparison,
-        results: comparison.metrics.iter().map(result_row).collect(),
+        titles: comparison.metrics.iter().map(|row| title(row.metric)).collect(),
+        means: comparison
+            .labels
+            .iter()
+            .enumerate()
+            .map(|(at, label)| means(at, label, comparison))
+            .collect(),
+        differences: comparison
+            .pairs
+            .iter()
+            .enumerate()
+            .map(|(at, pair)| differences(at, pair, comparison))
+            .collect(),
+        groups: [
+            group_table("By number of components", "components", runs, comparison, |run| {
+                &run.by_components
+            }),
+            group_table("By size", "processors", runs, comparison, |run| &run.by_processors),
+        ],
         several_seeds: runs.len() > comparison.labels.len(),
         figures,
         style: STYLE,
@@ -93,6 +136,7 @@ pub(super) fn html(
         sites: comparison.labels.iter().flat_map(|label| site_rows(label, runs)).collect(),
         counters: counter_rows(runs, &comparison.labels),
         columns: &COLUMNS,
+        component_columns: &COMPONENT_COLUMNS,
     };
     Ok(page.render()?)
 }
@@ -112,20 +156,62 @@ fn lead(runs: &[RunSummary], comparison: &Comparison) -> String {
     )
 }
 
-/// A metric as shown.
-fn result_row(row: &MetricRow) -> ResultRow {
-    let shown = row.means.iter().map(|mean| mean.as_ref().map_or("–".into(), show::interval));
-    ResultRow {
-        title: row.metric.title(),
-        direction: direction(row.metric),
-        means: shown.collect(),
-        differences: row.differences.iter().map(difference_cell).collect(),
-    }
+/// A metric with its unit, and which way is good.
+fn title(metric: Metric) -> (&'static str, &'static str) {
+    (metric.title(), if metric.more_is_better() { "more is better" } else { "less is better" })
 }
 
-/// Which way is good.
-fn direction(metric: Metric) -> &'static str {
-    if metric.more_is_better() { "more is better" } else { "less is better" }
+/// What a label came to.
+fn means(at: usize, label: &str, comparison: &Comparison) -> LabelRow {
+    let shown = |mean: &Option<Interval>| mean.as_ref().map_or("–".into(), show::interval);
+    let means = comparison.metrics.iter().filter_map(|row| row.means.get(at)).map(shown);
+    LabelRow { label: label.to_owned(), means: means.collect() }
+}
+
+/// How the labels of a pair differ.
+fn differences(at: usize, pair: &Pair, comparison: &Comparison) -> PairRow {
+    let cells = comparison.metrics.iter().filter_map(|row| row.differences.get(at));
+    PairRow { words: pair.words(), cells: cells.map(difference_cell).collect() }
+}
+
+/// The classes of jobs under each label, as sums and means over its runs.
+fn group_table(
+    title: &'static str,
+    kind: &'static str,
+    runs: &[RunSummary],
+    comparison: &Comparison,
+    of: fn(&RunSummary) -> &Vec<GroupSummary>,
+) -> GroupTable {
+    let mut rows = Vec::new();
+    for label in &comparison.labels {
+        let runs = runs.iter().filter(|run| run.label == *label);
+        let mut classes: BTreeMap<u32, Vec<&GroupSummary>> = BTreeMap::new();
+        for group in runs.flat_map(of) {
+            classes.entry(group.least).or_default().push(group);
+        }
+        rows.extend(classes.into_values().map(|groups| group_row(label, &groups)));
+    }
+    GroupTable { title, kind, rows }
+}
+
+fn group_row(label: &str, groups: &[&GroupSummary]) -> GroupRow {
+    let sum = |count: fn(&GroupSummary) -> u64| groups.iter().map(|group| count(group)).sum();
+    let shown = |value: fn(&GroupSummary) -> Option<f64>| {
+        let values: Vec<f64> = groups.iter().filter_map(|group| value(group)).collect();
+        mean(&values).map_or("–".to_owned(), show::number)
+    };
+    GroupRow {
+        label: label.to_owned(),
+        kind: groups.first().map_or(String::new(), |group| group.words()),
+        cells: [
+            show::count(sum(|group| group.jobs)),
+            show::count(sum(|group| group.started)),
+            shown(|group| group.wait_s.known(group.wait_s.median)),
+            shown(|group| group.wait_s.known(group.wait_s.p95)),
+            shown(|group| group.bounded_slowdown.known(group.bounded_slowdown.median)),
+            shown(|group| group.bounded_slowdown.known(group.bounded_slowdown.mean)),
+        ],
+    }
 }
 
 /// A difference as shown.

@@ -34,6 +34,8 @@ pub struct RunRecord {
     pub ended: Timestamp,
     /// The clusters, in the order they should be shown.
     pub sites: Vec<SiteTrace>,
+    /// Every attempt that a site took, by job, component and number.
+    pub attempts: Vec<AttemptRow>,
     /// Jobs that wait for placement, as steps in order of time.
     pub queue: Vec<QueueStep>,
     /// Every job that was submitted.
@@ -116,6 +118,37 @@ pub struct Bar {
     pub component: Option<u32>,
 }
 
+/// One attempt of a component at a site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptRow {
+    /// Number of its job.
+    pub job: u64,
+    /// The component of that job, from 0.
+    pub component: u32,
+    /// Its number among the attempts of the component, from 1.
+    pub attempt: u32,
+    /// The round of the job that it belongs to, from 1; `None` if its site's answer never came.
+    pub round: Option<u32>,
+    /// Its site, as an index of [`RunRecord::sites`].
+    pub site: usize,
+    /// Processors that it asked for.
+    pub processors: u32,
+    /// When its site took it.
+    #[serde(with = "millis")]
+    pub submitted: Timestamp,
+    /// From when on it held its processors.
+    #[serde(with = "millis::optional")]
+    pub held: Option<Timestamp>,
+    /// When its payload began.
+    #[serde(with = "millis::optional")]
+    pub began: Option<Timestamp>,
+    /// When it held nothing any more.
+    #[serde(with = "millis::optional")]
+    pub ended: Option<Timestamp>,
+    /// Why it ended, in words.
+    pub why: Option<String>,
+}
+
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -185,10 +218,11 @@ pub struct JobRow {
     /// Longest time, in milliseconds, that a component's input was estimated to take when
     /// the job was last placed.
     pub transfer_time_ms: u64,
-    /// Processors times milliseconds that others could use between its placement and its
-    /// claim, in rounds that started.
+    /// Processors times milliseconds between its placement and the start of each component at
+    /// its site, in rounds that started: others could use them.
     pub gained_processor_ms: u64,
-    /// Processors times milliseconds that were held for it without running.
+    /// Processors times milliseconds that were held for it without running, from the start of
+    /// each attempt at its site to its payload or its end.
     pub held_processor_ms: u64,
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cospan_domain::units::DurationMs;
 use serde::Serialize;
 
+use super::groups::{self, GroupSummary};
 use super::record::{Ending, JobRow, LoadKind, LoadStep, RunRecord, SiteTrace};
 use super::stats::Distribution;
 use super::steps::means;
@@ -35,6 +36,10 @@ pub struct RunSummary {
     pub run_s: Distribution,
     /// Bounded slowdown of the jobs that were done, threshold 10 s.
     pub bounded_slowdown: Distribution,
+    /// The jobs by their processors.
+    pub by_processors: Vec<GroupSummary>,
+    /// The jobs by their number of components.
+    pub by_components: Vec<GroupSummary>,
     /// Mean use of all processors.
     pub load: LoadShares,
     /// Each site on its own.
@@ -118,6 +123,8 @@ impl RunSummary {
             bounded_slowdown: Distribution::of(
                 done().filter_map(JobRow::bounded_slowdown).collect(),
             ),
+            by_processors: groups::by_processors(&run.jobs),
+            by_components: groups::by_components(&run.jobs),
             load: LoadShares::of_all(run),
             sites: sites(run),
             queue_mean: means(&run.queue, run.span(), |step| [step.waiting])[0],

@@ -8,15 +8,15 @@ use super::summary::RunSummary;
 /// Characters of a label that fit above a column.
 const LABEL_CHARS: usize = 28;
 
-/// The figures by label, then how each label differs from the first.
+/// The figures by label, then how labels that differ in one thing do so.
 pub fn terminal_summary(runs: &[RunSummary], comparison: &Comparison) -> String {
     let mut table = vec![header(comparison)];
     table.extend(comparison.metrics.iter().map(means));
     let mut text = format!("{}\n\n{}", headline(runs, comparison), aligned(&table));
-    for (index, label) in comparison.labels.iter().skip(1).enumerate() {
-        let (label, baseline) = (one_line(label), one_line(&comparison.baseline));
+    for (index, pair) in comparison.pairs.iter().enumerate() {
         let rows: Vec<_> = comparison.metrics.iter().map(|row| difference(row, index)).collect();
-        text.push_str(&format!("\n{label} less {baseline}, per seed\n{}", aligned(&rows)));
+        let words = plain(&pair.words());
+        text.push_str(&format!("\n{words}, per seed\n{}", aligned(&rows)));
     }
     text
 }
@@ -49,7 +49,7 @@ fn means(row: &MetricRow) -> Vec<String> {
     std::iter::once(row.metric.title().to_owned()).chain(row.means.iter().map(shown)).collect()
 }
 
-/// How a label differs from the first in a metric.
+/// How the labels of a pair differ in a metric.
 fn difference(row: &MetricRow, index: usize) -> Vec<String> {
     let Some(difference) = row.differences.get(index) else { return Vec::new() };
     let interval = difference.interval.as_ref().map_or("-".to_owned(), show::difference);
@@ -58,8 +58,12 @@ fn difference(row: &MetricRow, index: usize) -> Vec<String> {
 
 /// A label without what would upset a terminal.
 fn one_line(label: &str) -> String {
-    let plain: String = label.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    show::cut(&plain, LABEL_CHARS)
+    show::cut(&plain(label), LABEL_CHARS)
+}
+
+/// Words without what would upset a terminal.
+fn plain(words: &str) -> String {
+    words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Rows with their columns below each other.

@@ -357,6 +357,7 @@ impl Draw {
                 at: draw.maybe(Self::at),
             }),
             start_by: self.maybe(Self::at),
+            held_since: self.maybe(Self::at),
             not_before: self.maybe(Self::at),
             restart: self.maybe(|draw| Restart {
                 step: draw.one(&[RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged]),
@@ -446,7 +447,8 @@ impl Draw {
             8 => Happened::AttemptSeen { component },
             9 => {
                 let clock = self.maybe(|draw| ClockSkew(i64::from(draw.n32()) - 1_000_000));
-                Happened::ComponentReady { component, host: self.text(), clock }
+                let held_for = self.maybe(|draw| DurationMs(draw.n64()));
+                Happened::ComponentReady { component, host: self.text(), clock, held_for }
             }
             10 => Happened::GoDecided { start_at: at, start_by: self.maybe(Self::at) },
             11 => Happened::GateOpened { component },

@@ -5,6 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 to=${1:-communication-aware}
 mkdir -p "$to"
+"${COSPAN:-cospan}" --version | tee "$to/version.txt"
 
 # Laplace (36 or 64) and heat (36, 64 or 72) are equally likely, then their sizes, then the
 # components: of 36 jobs 15 have 36 processors, 15 have 64, and 6 have 72.
@@ -12,8 +13,9 @@ sizes=$(printf '2x18,3x12,4x9,%.0s' {1..5})$(printf '4x16,%.0s' {1..15})$(printf
 
 # 200 jobs: run NAME GRID INTERARRIVAL SLOWDOWN LAUNCH POLICIES SEEDS
 run() {
+    [[ $1 == ${ONLY:-*} ]] || return 0
     "${COSPAN:-cospan}" simulate "$here/$2" --config "$here/control-plane.toml" --to "$to/$1" \
-        --seeds "$7" --policy "$6" --model poisson --jobs 200 --sizes "${sizes%,}" \
+        --seeds "$7" --policy "${POLICIES:-$6}" --model poisson --jobs 200 --sizes "${sizes%,}" \
         --shortest 100s --longest 150s --interarrival "$3" --slowdown "$4" --launch "$5" \
         > "$to/$1.txt"
 }
@@ -33,4 +35,5 @@ for gap in 80s 40s; do
         run "$gap-${setting/,/-}" grid.toml "$gap" "${setting%,*}" "${setting#*,}" "$plain" "$few"
     done
 done
-python3 "$here/table.py" "$to"
+[ -z "${ONLY:-}" ] || exit 0
+python3 "$here/table.py" "$to" | tee "$to/tables.md"

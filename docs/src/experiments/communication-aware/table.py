@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent))
-from shared import bars, head, interval, line, rows_of  # noqa: E402
+from shared import bars, head, interval, line, rows_of, write_seeds  # noqa: E402
 
 POLICIES = {
     "WF": "worst-fit",
@@ -115,6 +115,7 @@ def main():
     connected = ["CM", "connected CM", "FCM", "connected FCM"]
     overview(linked, connected, "two regions, slowdown 0.05")
     differences(linked, [("connected CM", "CM"), ("connected FCM", "FCM")], "seed by seed")
+    write_seeds(to)
 
 
 main()

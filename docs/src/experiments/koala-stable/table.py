@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parent.parent))
 from shared import (  # noqa: E402
     CLAIMING, bars, claiming, counted, head, interval, line, rows_of, summaries_of,
+    write_seeds,
 )
 
 POLICIES = {"WF": "worst-fit", "CF": "close-to-files"}
@@ -153,6 +154,7 @@ def main():
         by_shape(runs, (8, 16))
         spread(to, network)
         (to / f"transfer-times-{network}.svg").write_text(drawn(runs))
+    write_seeds(to)
 
 
 main()

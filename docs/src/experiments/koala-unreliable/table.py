@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parent.parent))
 from shared import (  # noqa: E402
     CLAIMING, PLACED_ALIKE, SPLIT_ALSO, bars, claiming, counted, head, interval, line, rows_of, summaries_of,
+    write_seeds,
 )
 
 POLICIES = PLACED_ALIKE + SPLIT_ALSO
@@ -57,7 +58,7 @@ def difference(by_seed, measure, one, other):
 def overview(runs, summaries):
     head("policy", "done", *MEASURES, "wait (s)", "sites", "ours (%)", "held (%)", "with local (%)",
          "queue at most")
-    for policy in POLICIES:
+    for policy in (policy for policy in POLICIES if policy in runs):
         by_seed, of = runs[policy], summaries[policy]
         done = sum(row["ending"] == "done" for rows in by_seed.values() for row in rows)
         loads = lambda *kinds: interval([100 * sum(s["load"][kind] for kind in kinds) for s in of])
@@ -76,7 +77,8 @@ def overview(runs, summaries):
 
 def by_shape(by_seed):
     """One policy in full."""
-    head("components", *(f"{measure}, {c}" for measure in MEASURES for c in CLASSES), "sites")
+    head("components", *(f"{measure}, {c}" for measure in MEASURES for c in CLASSES), "sites",
+         *(f"co-allocated (%), {c}" for c in CLASSES))
     for total, parts in SHAPES:
         cells = [
             interval(of_seeds(by_seed, measure, wanted(total, parts, c)))
@@ -84,14 +86,16 @@ def by_shape(by_seed):
             for c in CLASSES
         ]
         sites = interval(of_seeds(by_seed, mean("sites"), wanted(total, parts)))
-        line(f"{parts} x {int(total) // int(parts)}", *cells, sites)
+        several = lambda rows: 100 * statistics.mean(int(row["sites"]) > 1 for row in rows)
+        shares = [interval(of_seeds(by_seed, several, wanted(total, parts, c))) for c in CLASSES]
+        line(f"{parts} x {int(total) // int(parts)}", *cells, sites, *shares)
 
 
 def differences(runs):
     """What the claims are about, for each policy."""
     for name, measure in MEASURES.items():
         head(f"{name}: policy", "4 less 3 of 36", "8 less 3 of 72", "72 less 36", "high less low")
-        for policy in POLICIES:
+        for policy in (policy for policy in POLICIES if policy in runs):
             by_seed, split = runs[policy], policy in SPLIT_ALSO
             pairs = [
                 (wanted("36", "4"), wanted("36", "3")),
@@ -115,14 +119,17 @@ def drawn(by_seed):
 
 def main():
     to = Path(sys.argv[1])
-    runs, summaries = rows_of(to / "all"), summaries_of(to / "all")
-    overview(runs, summaries)
-    by_shape(runs["worst-fit"])
-    differences(runs)
-    head("policy", *CLAIMING)
-    for policy in POLICIES:
-        line(policy, *claiming(runs[policy], summaries[policy]))
-    (to / "failed.svg").write_text(drawn(runs["worst-fit"]))
+    for grid, figure in {"all": "failed.svg", "black-holes": "failed-black-holes.svg"}.items():
+        print(f"\n## {grid}")
+        runs, summaries = rows_of(to / grid), summaries_of(to / grid)
+        overview(runs, summaries)
+        by_shape(runs["worst-fit"])
+        differences(runs)
+        head("policy", *CLAIMING)
+        for policy in (policy for policy in POLICIES if policy in runs):
+            line(policy, *claiming(runs[policy], summaries[policy]))
+        (to / figure).write_text(drawn(runs["worst-fit"]))
+    write_seeds(to)
 
 
 main()

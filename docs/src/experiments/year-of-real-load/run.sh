@@ -7,6 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 logs=${1:?"name the folder with the logs; $here/logs.txt tells where they come from"}
 to=${2:-year-of-real-load}
 mkdir -p "$to"
+"${COSPAN:-cospan}" --version | tee "$to/version.txt"
 
 plain() {
     case $1 in
@@ -55,5 +56,5 @@ done
 alike=close-to-files,connected-flexible-cluster-minimization
 "${COSPAN:-cospan}" simulate "$to/failures.toml" --to "$to/alike" --log "$to/grid.swf" --jobs 5000 \
     --split random --policy "$(IFS=,; echo "${policies[*]}"),$alike" > "$to/alike.txt"
-python3 "$here/table.py" "$to" "${policies[@]}"
+python3 "$here/table.py" "$to" "${policies[@]}" | tee "$to/tables.md"
 cp "$to/failures-worst-fit/figures/utilization-1-rerunnable.svg" "$to/utilization.svg"

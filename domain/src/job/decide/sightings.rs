@@ -95,7 +95,9 @@ fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: Si
     let is_news = matches!(run, Run::Submitted { .. } | Run::AtGate { clock: None, .. });
     if is_news && !draft.is_ending(index) {
         let clock = Some(times.clock);
-        draft.emit(Happened::ComponentReady { component: index, host, clock });
+        // Both by the site's clock, so that it does not matter how well ours agrees with it.
+        let held_for = times.held_at.map(|at| (draft.now + times.clock).since(at));
+        draft.emit(Happened::ComponentReady { component: index, host, clock, held_for });
     }
 }
 

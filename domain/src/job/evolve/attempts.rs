@@ -1,6 +1,6 @@
 //! Attempts, from their submission to their end.
 
-use super::{renew, waste_of, with};
+use super::{count_waste_of, renew, with};
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::event::Happened;
 use crate::job::state::{Began, Component, Ending, Job, Run, Waits};
@@ -30,27 +30,29 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         Happened::WaitingAtSite { component, expected_start } => {
             with(job, *component, |c| waits(&mut c.run, *expected_start, at));
         }
-        Happened::ComponentReady { component, host, clock } => with(job, *component, |c| {
-            let since = match c.run {
-                Run::AtGate { since, .. } => since,
-                _ => at,
-            };
-            if let Some(lrm_id) = c.run.lrm_id().cloned() {
-                c.run = Run::AtGate { lrm_id, host: host.clone(), since, clock: *clock };
-            }
-        }),
+        Happened::ComponentReady { component, host, clock, held_for } => {
+            with(job, *component, |c| {
+                let (since, taken) = match c.run {
+                    Run::AtGate { since, .. } => (since, since),
+                    Run::Submitted { at: taken, .. } => (at, taken),
+                    _ => (at, at),
+                };
+                if let Some(lrm_id) = c.run.lrm_id().cloned() {
+                    c.run = Run::AtGate { lrm_id, host: host.clone(), since, clock: *clock };
+                    // A site may be wrong about its time, but nothing is held before it is taken.
+                    let held = (at - held_for.unwrap_or_default()).max(taken);
+                    c.held_since.get_or_insert(held);
+                }
+            });
+        }
         Happened::ReadinessDoubted { component } => with(job, *component, |c| {
             if let Run::AtGate { clock, .. } = &mut c.run {
                 *clock = None;
             }
         }),
-        Happened::GateOpened { component } => {
-            if is_restarted(job, *component) {
-                count_waste_of(job, *component, at);
-            }
-            with(job, *component, |c| open(c, at));
-        }
+        Happened::GateOpened { component } => with(job, *component, |c| open(c, at)),
         Happened::ComponentBegan { component, began_at } => {
+            count_waste_of(job, *component, at);
             with(job, *component, |c| begin(c, *began_at, at));
         }
         Happened::AttemptEnded { component, attempt, how } => {
@@ -58,16 +60,6 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         }
         _ => {}
     }
-}
-
-fn is_restarted(job: &Job, index: ComponentIndex) -> bool {
-    job.components.get(index.0 as usize).is_some_and(|component| component.restart.is_some())
-}
-
-pub(super) fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
-    let wasted = waste_of(job, index, at);
-    let sum = &mut job.instants.wasted_processor_ms;
-    *sum = sum.saturating_add(wasted);
 }
 
 fn absent(run: &mut Run, counts: bool, next: Timestamp) {
@@ -102,6 +94,7 @@ fn open(component: &mut Component, at: Timestamp) {
 fn begin(component: &mut Component, began_at: Option<Timestamp>, at: Timestamp) {
     if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
         component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
+        component.held_since = None;
         if !component.given_back {
             component.restart = None;
         }
@@ -120,14 +113,14 @@ fn end_attempt(
     how: &Ending,
     at: Timestamp,
 ) {
-    let held = job.start_at.is_none() || is_restarted(job, index);
-    if held && !bug(Bug::ForgetWaste) {
+    if job.components.get(index.0 as usize).is_none_or(|c| c.attempt != attempt) {
+        return;
+    }
+    if !bug(Bug::ForgetWaste) {
         count_waste_of(job, index, at);
     }
     with(job, index, |component| {
-        if component.attempt != attempt {
-            return;
-        }
+        component.held_since = None;
         // What was given up as too late to begin, and did begin and succeed, is done.
         let done = matches!(how, Ending::Succeeded);
         let is_dropped = component.given_back && !(done && component.restart.is_some());

@@ -103,9 +103,7 @@ fn avoid_site(component: &mut Component) {
 
 fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
     count_setback(job, why);
-    for index in job.restarting().collect::<Vec<_>>() {
-        attempts::count_waste_of(job, index, at);
-    }
+    count_waste(job, at);
     for component in &mut job.components {
         component.given_back = false;
         component.restart = None;
@@ -161,6 +159,7 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         // Served: a site that failed long ago must not keep a job waiting for ever.
         component.avoid.clear();
         component.run = Run::Idle;
+        component.held_since = None;
         component.given_back = false;
         component.restart = None;
         component.start_by = None;
@@ -201,6 +200,7 @@ fn moved(placements: &[Placement]) -> Bytes {
 fn renew(component: &mut Component, at: Timestamp) {
     component.attempt = Attempt(component.attempt.0 + 1);
     component.run = Run::Intended { at };
+    component.held_since = None;
     component.start_by = None;
 }
 
@@ -215,44 +215,42 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
             _ => None,
         };
     }
-    let claims = job.components.iter().filter_map(|component| match component.run {
-        Run::AtGate { since, .. } => Some(since),
-        _ => None,
-    });
+    let claims = job.components.iter().filter_map(|component| component.held_since);
     job.instants.claimed = Some(claims.max().unwrap_or(at));
     count_gain(job);
     count_waste(job, at);
 }
 
-/// PGT in processors x time: between placement and claim others could use them.
+/// PGT in processors x time (KOALA, section 3): from placement until a site's batch system starts
+/// a component on them, others can use its processors.
 fn count_gain(job: &mut Job) {
     let Some(placed) = job.instants.placed else { return };
-    let gained = job.indexed().map(|(index, component)| match component.run {
-        Run::AtGate { since, .. } => {
-            u64::from(job.processors_of(index)).saturating_mul(since.since(placed).0)
-        }
-        _ => 0,
+    let gained = job.indexed().map(|(index, component)| {
+        let free_for = component.held_since.map_or(0, |held| held.since(placed).0);
+        u64::from(job.processors_of(index)).saturating_mul(free_for)
     });
     let gained = gained.fold(0, u64::saturating_add);
     let sum = &mut job.instants.gained_processor_ms;
     *sum = sum.saturating_add(gained);
 }
 
-/// PWT: processors x time held before the start (KOALA, section 3).
+/// What all components hold without a payload, until now.
 fn count_waste(job: &mut Job, at: Timestamp) {
-    let wasted = job.indexed().map(|(index, _)| waste_of(job, index, at));
-    let wasted = wasted.fold(0, u64::saturating_add);
-    let sum = &mut job.instants.wasted_processor_ms;
-    *sum = sum.saturating_add(wasted);
+    for index in (0..job.components.len()).map(|index| ComponentIndex(index as u32)) {
+        count_waste_of(job, index, at);
+    }
 }
 
-fn waste_of(job: &Job, index: ComponentIndex, at: Timestamp) -> u64 {
-    match job.components.get(index.0 as usize).map(|component| &component.run) {
-        Some(Run::AtGate { since, .. }) => {
-            u64::from(job.processors_of(index)).saturating_mul(at.since(*since).0)
-        }
-        Some(_) | None => 0,
-    }
+/// PWT in processors x time (KOALA, section 3): from where gaining ends until the payload begins
+/// or the attempt is over, a component holds processors in vain. Counts until now, and from now on.
+fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
+    let processors = u64::from(job.processors_of(index));
+    let held = job.components.get_mut(index.0 as usize).and_then(|c| c.held_since.as_mut());
+    let Some(held) = held else { return };
+    let wasted = processors.saturating_mul(at.since(*held).0);
+    *held = at;
+    let sum = &mut job.instants.wasted_processor_ms;
+    *sum = sum.saturating_add(wasted);
 }
 
 fn count_setback(job: &mut Job, why: &AbortCause) {

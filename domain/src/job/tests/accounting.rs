@@ -4,9 +4,9 @@ use super::world::{World, lost_input, spec};
 use crate::claim::ClaimTry;
 use crate::ids::LrmId;
 use crate::job::accounting::Accounting;
-use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
+use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use crate::job::state::PhaseKind;
-use crate::units::DurationMs;
+use crate::units::{ClockSkew, DurationMs};
 
 const SECOND: u64 = 1_000;
 
@@ -51,6 +51,37 @@ fn what_is_gained_and_wasted_counts_processors_and_time() {
     assert_eq!(found.gained_processor_ms, 8_160 * SECOND);
     assert_eq!(found.wasted_processor_ms, 2_080 * SECOND);
     assert_eq!(found.sites_combined, 3);
+}
+
+/// As M-1, but each wrapper takes 20 s to its gate, and each payload 15 s to begin.
+#[test]
+fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
+    let mut world = claimed_early(&[16, 8]);
+    let mut placements = world.placements(320_000);
+    placements.iter_mut().for_each(|placement| placement.transfer_time = DurationMs::ZERO);
+    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world.accept_all();
+    world.pass(240);
+    let ahead = ClockSkew(3_600_000);
+    let held_at = Some(world.now + ahead - DurationMs::from_secs(20));
+    for index in [0, 1] {
+        let times = SiteTimes { clock: ahead, held_at, ..SiteTimes::default() };
+        world.see_at(index, times, Sighting::Ready("n".into()));
+    }
+    world.look(Inputs::Here);
+    let found = accounting(&world);
+    assert_eq!(found.gained_time, seconds(220));
+    assert_eq!(found.gained_processor_ms, 24 * 220 * SECOND);
+    assert_eq!(found.wasted_processor_ms, 24 * 20 * SECOND, "to the gate");
+    world.pass(15);
+    world.see(0, Sighting::Begun("n".into()));
+    world.pass(5);
+    world.see(1, Sighting::TooLate);
+    let found = accounting(&world);
+    assert_eq!(found.wasted_processor_ms, (16 * 35 + 8 * 40) * SECOND, "and behind it");
+    world.pass(100);
+    world.see(0, Sighting::Failed("killed".into()));
+    assert_eq!(accounting(&world).wasted_processor_ms, found.wasted_processor_ms, "it ran");
 }
 
 /// M-2.

@@ -10,7 +10,7 @@ use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A site's clock that is so far ahead of ours, in seconds.
 fn ahead(secs: i64) -> SiteTimes {
-    SiteTimes { clock: ClockSkew(secs * 1_000), began_at: None }
+    SiteTimes { clock: ClockSkew(secs * 1_000), began_at: None, held_at: None }
 }
 
 fn ready() -> Sighting {

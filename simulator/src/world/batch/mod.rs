@@ -267,6 +267,12 @@ impl BatchSystem {
         self.running.get(id).map(|job| job.start)
     }
 
+    /// The nodes of a job that runs.
+    pub fn nodes_of(&self, id: LrmJobId) -> impl Iterator<Item = u32> {
+        let job = self.running.get(id);
+        job.into_iter().flat_map(|job| job.shares.iter().map(|share| share.node))
+    }
+
     /// When a running job started, or when a queued one is expected to, as of
     /// the last [`BatchSystem::schedule`] that found something to do: its
     /// reservation (conservative), or the shadow time if it heads the queue

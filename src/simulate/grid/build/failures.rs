@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::Exp1;
 
-use super::super::{Failures, GridSite, NODES_MAX};
+use super::super::{BlackHoles, Failures, GridSite, NODES_MAX};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, NodeDown};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::{SourceError, open, reading};
@@ -83,11 +83,24 @@ pub(super) fn failures(
             placed(&logged, *start, site.nodes, options, &mut notes)
         }
         Some(Failures::Exponential { mean_between_failures, mean_repair }) => {
-            drawn(site, *mean_between_failures, *mean_repair, options)?
+            drawn(site, "node failures", *mean_between_failures, *mean_repair, options)?
         }
     };
     failures.sort();
     Ok((failures, notes))
+}
+
+/// When nodes fail all that is started on them, by time and node.
+pub(super) fn black_holes(
+    site: &GridSite,
+    options: &BuildOptions,
+) -> Result<Vec<NodeDown>, BuildError> {
+    let Some(BlackHoles { mean_between_failures, mean_repair }) = site.black_holes else {
+        return Ok(Vec::new());
+    };
+    let mut holes = drawn(site, "black holes", mean_between_failures, mean_repair, options)?;
+    holes.sort();
+    Ok(holes)
 }
 
 /// The failures of one machine, by time.
@@ -165,6 +178,7 @@ fn join(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
 /// nodes nor the horizon changes the failures of the others.
 fn drawn(
     site: &GridSite,
+    what: &'static str,
     mean_up: DurationMs,
     mean_down: DurationMs,
     options: &BuildOptions,
@@ -172,12 +186,12 @@ fn drawn(
     let mut failures = Vec::new();
     for node in 0..site.nodes {
         let place = format!("{} {node}", site.name);
-        let mut rng = stream(options.seed, "node failures", &place);
+        let mut rng = stream(options.seed, what, &place);
         let mut since = exponential(mean_up, &mut rng);
         while since < options.horizon {
             if failures.len() == EVENTS_PER_SITE_MAX {
                 let site = site.name.clone();
-                return Err(BuildError::TooMany { site, what: "node failures" });
+                return Err(BuildError::TooMany { site, what });
             }
             let repair = exponential(mean_down, &mut rng);
             failures.push(NodeDown { at: options.begin + since, node, repair });

@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use super::super::describe::discipline_name;
 use super::super::table::{Table, share, text, whole, word, yes_or_no};
 use super::super::{
-    Failures, GridSite, Level, LocalLoad, LocalModel, LocalSource, NODES_MAX,
+    BlackHoles, Failures, GridSite, Level, LocalLoad, LocalModel, LocalSource, NODES_MAX,
     PROCESSORS_PER_NODE_MAX, quantity,
 };
 use super::links::length;
@@ -35,6 +35,7 @@ pub(super) fn site(
         "scheduler",
         "local_load",
         "failures",
+        "black_holes",
         "files",
         "queues",
         "gflops_per_processor",
@@ -54,6 +55,7 @@ pub(super) fn site(
     let processors = nodes.as_ref().zip(processors_per_node).map(|(n, each)| n.value * each);
     let local_load = inner("local_load").map(|inner| local_load(&inner, processors, directory));
     let failures = inner("failures").map(|inner| failures(&inner, directory));
+    let black_holes = inner("black_holes").map(|inner| black_holes(&inner));
     let files = inner("files").map(|inner| files(&inner));
     Some(GridSite {
         name: name?,
@@ -62,6 +64,7 @@ pub(super) fn site(
         discipline: discipline?,
         local_load: all_or_none(local_load)?,
         failures: all_or_none(failures)?,
+        black_holes: all_or_none(black_holes)?,
         files: files.unwrap_or_default(),
         queues: queues?,
         power_per_processor: all_or_none(power)?,
@@ -209,14 +212,23 @@ fn failures(table: &Table<'_, '_>, directory: &Path) -> Option<Failures> {
         Some(false) => {
             let fitting = ["mean_between_failures", "mean_repair"];
             goes_with(table, &ALL, &fitting, "mean_between_failures");
-            let mean_between_failures = table.required("mean_between_failures", some_length);
-            let mean_repair = table.required("mean_repair", some_length);
-            Some(Failures::Exponential {
-                mean_between_failures: mean_between_failures?.value,
-                mean_repair: mean_repair?.value,
-            })
+            let (mean_between_failures, mean_repair) = means(table)?;
+            Some(Failures::Exponential { mean_between_failures, mean_repair })
         }
     }
+}
+
+/// How long a node is well, and how long it is not, in the mean.
+fn means(table: &Table<'_, '_>) -> Option<(DurationMs, DurationMs)> {
+    let well = table.required("mean_between_failures", some_length);
+    let ill = table.required("mean_repair", some_length);
+    Some((well?.value, ill?.value))
+}
+
+fn black_holes(table: &Table<'_, '_>) -> Option<BlackHoles> {
+    table.only(&["mean_between_failures", "mean_repair"]);
+    let (mean_between_failures, mean_repair) = means(table)?;
+    Some(BlackHoles { mean_between_failures, mean_repair })
 }
 
 fn files(table: &Table<'_, '_>) -> BTreeMap<LogicalName, Bytes> {

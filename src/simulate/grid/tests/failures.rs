@@ -50,6 +50,17 @@ fn more_nodes_or_a_longer_horizon_leave_earlier_failures_as_they_were() {
 }
 
 #[test]
+fn black_holes_are_drawn_beside_failures_and_change_none_of_them() {
+    let holes = "\n[site.black_holes]\nmean_between_failures = \"20d\"\nmean_repair = \"2d\"";
+    let both = built(&one_site(&format!("{DRAWN}{holes}")), 400, 2).sites.remove(0);
+    let alone = built(&one_site(DRAWN), 400, 2).sites.remove(0);
+    assert_eq!(both.node_failures, alone.node_failures);
+    assert!(alone.black_holes.is_empty());
+    assert!(both.black_holes.is_sorted() && both.black_holes.len() > 200);
+    assert_ne!(both.black_holes, both.node_failures);
+}
+
+#[test]
 fn more_failures_than_memory_holds_are_refused() {
     let text = one_site("[site.failures]\nmean_between_failures = \"1ms\"\nmean_repair = \"1ms\"");
     let error = parsed(&text).build(&options(1, 1)).unwrap_err();

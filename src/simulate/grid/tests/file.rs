@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{BitsPerSecond, Bytes};
 
-use super::super::{Failures, GridError, LocalModel, LocalSource, NetworkDefaults};
+use super::super::{BlackHoles, Failures, GridError, LocalModel, LocalSource, NetworkDefaults};
 use super::*;
 use crate::simulate::workload::Estimates;
 use cospan_simulator::world::batch::Discipline;
@@ -85,6 +85,18 @@ fn every_key_is_read_and_those_left_out_have_defaults() {
     let load = utrecht.local_load.clone().unwrap();
     assert_eq!(load.source, LocalSource::Model { model, utilization: 1.0 });
     assert_eq!(load.estimates, Estimates::AsGiven);
+}
+
+#[test]
+fn black_holes_are_read_and_described_and_know_no_log() {
+    let holes = "[site.black_holes]\nmean_between_failures = \"2d\"\nmean_repair = \"4h\"";
+    let site = parsed(&one_site(holes)).sites.remove(0);
+    let mean_repair = DurationMs::from_secs(4 * 3600);
+    let read = BlackHoles { mean_between_failures: DurationMs(2 * DAY.0), mean_repair };
+    assert_eq!(site.black_holes, Some(read));
+    assert!(site.describe().ends_with("black holes: each node every 48h00m00s, for 4h00m00s"));
+    let error = refused(&one_site("[site.black_holes]\nlog = \"x\""));
+    assert!(error.contains("unknown key \"log\""), "{error}");
 }
 
 #[test]

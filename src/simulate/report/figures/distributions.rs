@@ -218,7 +218,23 @@ fn note(groups: &[Group<'_>], curves: usize) -> String {
         0 => String::new(),
         more => format!(" {more} more labels are left out."),
     };
+    let same = coinciding(&groups[..curves]);
     format!(
-        "{pooled}Logarithmic axes; what is below one second is drawn at its left end.{left_out}"
+        "{pooled}Logarithmic axes; what is below one second is drawn at its left end.{same}{left_out}"
     )
+}
+
+/// Which labels have the same curves throughout, in words.
+fn coinciding(groups: &[Group<'_>]) -> String {
+    let values = |group: &Group<'_>| PANELS.each_ref().map(|panel| sorted(group, panel.value));
+    let mut classes: Vec<([Vec<f64>; 3], Vec<&str>)> = Vec::new();
+    for group in groups {
+        let values = values(group);
+        match classes.iter_mut().find(|(of, _)| *of == values) {
+            Some((_, labels)) => labels.push(&group.label),
+            None => classes.push((values, vec![&group.label])),
+        }
+    }
+    let several = classes.iter().filter(|(_, labels)| labels.len() > 1);
+    several.map(|(_, labels)| format!(" {} coincide.", labels.join(" and "))).collect()
 }

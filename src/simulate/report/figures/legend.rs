@@ -6,10 +6,11 @@ use crate::simulate::report::record::LoadKind;
 
 /// Height of a row, in pixels.
 const ROW: f64 = 18.0;
-/// Colours of curves, after which they repeat with other dashes.
+/// Colours of curves, after which they repeat, with other dashes.
 const COLOURS: usize = 6;
-/// Kinds of dashes, the first being none.
-const DASHES: usize = 3;
+/// Kinds of dashes, the first being none. Each curve has another, so that of curves that coincide
+/// each is seen through the gaps of the next.
+const DASHES: usize = 7;
 
 /// What stands beside an entry's words.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +33,7 @@ pub(super) fn fill(kind: LoadKind) -> &'static str {
 
 /// The classes of the curve with this index.
 pub(super) fn curve(index: usize) -> String {
-    match index / COLOURS % DASHES {
+    match index % DASHES {
         0 => format!("curve s{}", index % COLOURS),
         dash => format!("curve s{} dash{dash}", index % COLOURS),
     }

@@ -54,6 +54,7 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
         began: Timestamp(0),
         ended: Timestamp(bars),
         sites: (0..sites).map(site).collect(),
+        attempts: Vec::new(),
         queue: (0..bars)
             .map(|at| QueueStep { at: Timestamp(at), waiting: (at * 31 % 1009) as u32 })
             .collect(),

@@ -1,7 +1,7 @@
 //! Labels against each other.
 
 use super::small;
-use crate::simulate::report::{Comparison, Metric, RunSummary, Verdict};
+use crate::simulate::report::{Comparison, Difference, Metric, Pair, RunSummary, Verdict};
 
 /// Runs of one label whose jobs waited so long on average, by seed.
 fn waits(label: &str, means: &[f64]) -> Vec<RunSummary> {
@@ -64,4 +64,25 @@ fn three_labels_are_each_held_against_the_first() {
     assert_eq!(comparison.baseline, "c");
     assert!(comparison.metrics.iter().all(|row| row.means.len() == 3));
     assert!(comparison.metrics.iter().all(|row| row.differences.len() == 2));
+}
+
+#[test]
+fn each_difference_is_between_labels_that_differ_in_one_thing() {
+    let labels = ["wf, easy", "wf, fcfs", "cf, easy", "cf, fcfs", "cm, fcfs"];
+    let means = [10.0, 20.0, 40.0, 80.0, 160.0];
+    let runs = labels.iter().zip(means);
+    let runs: Vec<_> = runs.flat_map(|(label, mean)| waits(label, &[mean, mean])).collect();
+    let comparison = Comparison::of(&runs);
+    let words: Vec<String> = comparison.pairs.iter().map(Pair::words).collect();
+    let expected = [
+        "fcfs less easy (wf)",
+        "cf less wf (easy)",
+        "cf less wf (fcfs)",
+        "fcfs less easy (cf)",
+        "cm less wf (fcfs)",
+    ];
+    assert_eq!(words, expected);
+    let mean = |difference: &Difference| difference.interval.unwrap().mean;
+    let waits: Vec<f64> = comparison.metrics[0].differences.iter().map(mean).collect();
+    assert_eq!(waits, [10.0, 30.0, 60.0, 40.0, 140.0]);
 }

@@ -56,6 +56,7 @@ fn a_report_on_several_runs_has_all_its_files() {
     let expected = [
         "summary.json",
         "jobs.csv",
+        "components.csv",
         "report.html",
         "figures/distributions.svg",
         "figures/queue.svg",
@@ -65,7 +66,7 @@ fn a_report_on_several_runs_has_all_its_files() {
         "figures/gantt-2-b.svg",
     ];
     assert_eq!(names.collect::<Vec<_>>(), expected);
-    assert!(report.text.contains("b less a, per seed"));
+    assert!(report.text.contains("\nb less a, per seed\n"));
     assert_eq!(report, render(&[], &runs).unwrap(), "the same records give the same bytes");
 }
 
@@ -144,6 +145,45 @@ fn records_survive_serialization() {
     let run = RunRecord { jobs: vec![short_job()], ..small("a", 1) };
     let json = serde_json::to_string(&run).unwrap();
     assert_eq!(serde_json::from_str::<RunRecord>(&json).unwrap(), run);
+}
+
+#[test]
+fn curves_that_coincide_are_drawn_through_each_other_and_named() {
+    let report = checked(&[small("a", 1), small("b", 2), small("a copy", 1)]);
+    let figure = file(&report, "figures/distributions.svg");
+    assert!(figure.contains("a and a copy coincide."), "{figure}");
+    assert!(figure.contains(".dash2{stroke-dasharray:"));
+    let drawn = |class: &str| figure.matches(&format!("class=\"{class}\"")).count();
+    assert_eq!([drawn("curve s0"), drawn("curve s2 dash2")], [4, 4], "a key and three panels");
+}
+
+#[test]
+fn the_page_says_which_jobs_waited_and_what_each_difference_is_about() {
+    let labels = ["cf, easy", "cf, fcfs", "wf, easy", "wf, fcfs"];
+    let runs: Vec<RunRecord> = labels.iter().map(|label| small(label, 1)).collect();
+    let report = checked(&runs);
+    let html = file(&report, "report.html");
+    for words in ["By number of components", "By size", "fcfs less easy (wf)", "wf less cf (easy)"]
+    {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(!html.contains("fcfs less easy (cf, "));
+    assert!(report.text.contains("\nwf less cf (fcfs), per seed\n"), "{}", report.text);
+}
+
+#[test]
+fn a_second_report_leaves_nothing_of_the_first_and_all_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = || -> BTreeSet<String> {
+        let files = std::fs::read_dir(folder.path().join("figures")).unwrap();
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    write_report(folder.path(), &[], &[small("a", 1), small("b", 1)]).unwrap();
+    std::fs::write(folder.path().join("figures/notes.txt"), "mine").unwrap();
+    write_report(folder.path(), &[], &[small("c", 1)]).unwrap();
+    let expected =
+        ["distributions.svg", "gantt-c.svg", "notes.txt", "queue.svg", "utilization-c.svg"];
+    assert_eq!(names(), expected.map(str::to_owned).into());
 }
 
 #[test]

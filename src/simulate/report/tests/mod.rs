@@ -34,6 +34,7 @@ fn empty() -> RunRecord {
         began: Timestamp(5_000),
         ended: Timestamp(5_000),
         sites: Vec::new(),
+        attempts: Vec::new(),
         queue: Vec::new(),
         jobs: Vec::new(),
         counters: BTreeMap::new(),

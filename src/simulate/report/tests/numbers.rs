@@ -3,9 +3,11 @@
 use cospan_domain::units::Timestamp;
 use proptest::prelude::{any, prop_assert, proptest};
 
-use super::small;
+use super::{empty, short_job, small};
 use crate::simulate::report::show;
-use crate::simulate::report::{Distribution, Ending, Interval, RunSummary, quantile, t_975};
+use crate::simulate::report::{
+    Distribution, Ending, GroupSummary, Interval, JobRow, RunRecord, RunSummary, quantile, t_975,
+};
 
 fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * b.abs().max(1.0)
@@ -113,4 +115,30 @@ proptest! {
             prop_assert!((widths.0 - widths.1).abs() < 1e-6);
         }
     }
+}
+
+#[test]
+fn jobs_are_told_apart_by_their_size_and_their_components() {
+    let job = |components: u32, processors: u32, wait_s: u64| JobRow {
+        components,
+        processors,
+        started: Some(Timestamp(1_000 + wait_s * 1_000)),
+        ..short_job()
+    };
+    let queued = JobRow { started: None, finished: None, ..job(3, 48, 0) };
+    let jobs = vec![job(1, 1, 1), job(1, 16, 1), job(3, 48, 5_793), queued];
+    let summary = RunSummary::of(&RunRecord { jobs, ..empty() });
+    let told = |groups: &[GroupSummary]| -> Vec<(String, u64, u64, f64)> {
+        let of =
+            |group: &GroupSummary| (group.words(), group.jobs, group.started, group.wait_s.median);
+        groups.iter().map(of).collect()
+    };
+    let components = [("1".to_owned(), 2, 2, 1.0), ("3".to_owned(), 2, 1, 5_793.0)];
+    assert_eq!(told(&summary.by_components), components);
+    let sizes = [
+        ("1".to_owned(), 1, 1, 1.0),
+        ("5 to 16".to_owned(), 1, 1, 1.0),
+        ("17 to 64".to_owned(), 2, 1, 5_793.0),
+    ];
+    assert_eq!(told(&summary.by_processors), sizes);
 }

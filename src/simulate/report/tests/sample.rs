@@ -100,6 +100,7 @@ impl World {
                 began: Timestamp(BEGAN),
                 ended: Timestamp(BEGAN + length),
                 sites,
+                attempts: Vec::new(),
                 queue: vec![QueueStep { at: Timestamp(BEGAN), waiting: 0 }],
                 jobs,
                 counters: BTreeMap::new(),

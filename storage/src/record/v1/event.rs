@@ -41,7 +41,7 @@ wire_enum!(Happened = DomainHappened {
     AvoidanceLapsed,
     ComponentAvoidanceLapsed { component: u32 },
     SiteAvoided { component: u32 },
-    ComponentReady { component: u32, host: Arc<str>, clock: Option<i64> },
+    ComponentReady { component: u32, host: Arc<str>, clock: Option<i64>, held_for: Option<u64> },
     ReadinessDoubted { component: u32 },
     GoDecided { start_at: u64, start_by: Option<u64> },
     GateOpened { component: u32 },

@@ -24,6 +24,7 @@ wire_struct!(Component = state::Component {
     restart: Option<Restart>,
     start_by: Option<u64>,
     not_before: Option<u64>,
+    held_since: Option<u64>,
     origins: Vec<Origin>,
 });
 
@@ -236,6 +237,7 @@ mod tests {
             began: Some(state::Began { site: site('b'), attempt, at: Some(Timestamp(u64::MAX)) }),
             start_by: Some(Timestamp(u64::MAX)),
             not_before: Some(Timestamp(u64::MAX)),
+            held_since: Some(Timestamp(u64::MAX)),
             restart: Some(state::Restart {
                 step: DomainStep::Staging,
                 since: Timestamp(u64::MAX),

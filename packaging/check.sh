@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Makes the package, installs it below a directory of its own and runs what it installed:
+# check.sh BINARY. Compiles nothing. As an ordinary user the package is unpacked, not installed.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+binary=${1:?"name the program, such as target/release/cospan"}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+mkdir -p "$root/etc" "$root/var/lib/dpkg"/{updates,info} "$work/home"
+touch "$root/var/lib/dpkg/status" "$root/etc"/{passwd,group,shadow,gshadow}
+
+package=$("$here/deb.sh" "$binary" "$work")
+# Neither a user's programs nor settings of this shell count for what is installed.
+clean() { env -i PATH="$root/usr/bin:/usr/bin:/bin" HOME="$work/home" "$@"; }
+own() { dpkg --root="$root" --force-script-chrootless --force-depends "$@" > "$work/log" 2>&1 ||
+    { cat "$work/log"; return 1; }; }
+if [ "$(id -u)" -eq 0 ]; then
+    own --install "$package"
+    grep -q '^cospan:.*:/var/lib/cospan:' "$root/etc/passwd"
+    [ "$(stat -c '%a' "$root/etc/cospan/cospan.toml")" = 640 ]
+else
+    dpkg-deb --extract "$package" "$root"
+fi
+
+[ "$(clean cospan --version)" = "$("$binary" --version)" ]
+size=$(stat -c %s "$root/usr/bin/cospan")
+clean cospan config check --config "$root/etc/cospan/cospan.toml"
+clean timeout 60 cospan quickstart > "$work/quickstart" || { cat "$work/quickstart"; exit 1; }
+
+# A page for each command, and what renders them has nothing to complain about.
+for command in $(cat "$here/../tests/cli/commands.txt"); do
+    [ -s "$root/usr/share/man/man1/cospan-$command.1.gz" ] || { echo "no page of $command"; exit 1; }
+done
+if command -v groff > /dev/null; then
+    zcat "$root/usr/share/man/man1/cospan.1.gz" | groff -man -Tutf8 -ww 2> "$work/groff" > "$work/page"
+    grep -q quickstart "$work/page"
+    [ ! -s "$work/groff" ] || { cat "$work/groff"; exit 1; }
+fi
+clean bash -c ". '$root/usr/share/bash-completion/completions/cospan' && complete -p cospan" > /dev/null
+if command -v systemd-analyze > /dev/null; then
+    sed "s#^ExecStart=[^ ]*#ExecStart=$root/usr/bin/cospan#" \
+        "$root/usr/lib/systemd/system/cospan.service" > "$work/cospan.service"
+    said=$(systemd-analyze verify "$work/cospan.service" 2>&1)
+    [ -z "$said" ] || { echo "$said"; exit 1; }
+fi
+
+if [ "$(id -u)" -eq 0 ]; then
+    own --purge cospan
+    left=$(find "$root" -type f ! -path "$root/var/lib/dpkg/*" ! -path "$root/etc/*")
+    [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
+fi
+echo "$(basename "$package"): $((size / 1024 / 1024)) MiB, installed, run and taken away again"
