@@ -75,7 +75,7 @@ impl Known {
             next_job: a.next_job.max(b.next_job),
             live_jobs: a.live_jobs.max(b.live_jobs),
         };
-        let by = if (a.seq, a.epoch) > (b.seq, b.epoch) { self.by } else { other.by };
+        let by = if (a.seq, a.epoch) >= (b.seq, b.epoch) { self.by } else { other.by };
         Self { floor, by }
     }
 
