@@ -305,7 +305,7 @@ fn what_runs_for_every_change_runs_the_commands_of_the_readme() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let run = fs::read_to_string(root().join(".ci/run")).unwrap();
     for command in ["cargo run --release -- quickstart", "cargo test --workspace"] {
-        assert!(readme.contains(&format!("$ {command}")), "README.md: {command}");
+        assert!(readme.contains(&format!("\n{command} ")), "README.md: {command}");
         let is_step = |line: &str| line.starts_with("step ") && line.ends_with(command);
         assert!(run.lines().any(is_step), ".ci/run: {command}");
     }

@@ -338,12 +338,9 @@ fn an_interrupt_ends_it_with_130_and_writes_nothing() {
 #[test]
 fn the_grids_that_come_with_the_sources_can_be_simulated() {
     let place = place();
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/simulate/grid/examples");
-    let mut count = 0;
-    for example in fs::read_dir(examples).unwrap() {
-        fs::copy(example.unwrap().path(), place.path().join("grid.toml")).unwrap();
+    for grid in ["examples/grid.toml", "src/simulate/grid/examples/grid-das2.toml"] {
+        let grid = Path::new(env!("CARGO_MANIFEST_DIR")).join(grid);
+        fs::copy(grid, place.path().join("grid.toml")).unwrap();
         simulated(&place, "--model poisson --jobs 10 --sizes 1,2,4");
-        count += 1;
     }
-    assert_eq!(count, 2);
 }

@@ -223,7 +223,7 @@ impl Bug {
 }
 
 /// Bugs that few seeds show, because much must come together.
-pub const RARE: [Bug; 2] = [Bug::ChargeWhenCutOff, Bug::DropLook];
+pub const RARE: [Bug; 3] = [Bug::ChargePreempted, Bug::LookFirst, Bug::SayOnce];
 
 /// Whether this bug is planted.
 #[cfg(not(cospan_chaos))]

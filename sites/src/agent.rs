@@ -4,7 +4,7 @@
 pub(crate) mod left;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -131,7 +131,11 @@ impl Answer {
 
 impl Agent {
     /// Has one thing done.
-    pub(crate) async fn ask(&self, words: &[&str], request: Request) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(
+        &self,
+        words: &[impl AsRef<OsStr>],
+        request: Request,
+    ) -> Result<Answer, Failure> {
         let command = self.command(words, request, Lane::Control);
         match self.exec.run(command).await {
             Ok(output) => read(&output),
@@ -146,11 +150,17 @@ impl Agent {
         Ok(read(&self.exec.run(command).await?)?)
     }
 
-    pub(crate) fn command(&self, words: &[&str], request: Request, lane: Lane) -> Command {
+    pub(crate) fn command(
+        &self,
+        words: &[impl AsRef<OsStr>],
+        request: Request,
+        lane: Lane,
+    ) -> Command {
         let seconds = self.deadline.saturating_sub(RESERVE).as_secs().max(1).to_string();
         let root = self.root.clone().into_os_string();
         let first = [root, self.site.as_str().into(), seconds.into()];
-        let words = first.into_iter().chain(words.iter().map(OsString::from)).collect();
+        let words = words.iter().map(|word| word.as_ref().to_owned());
+        let words = first.into_iter().chain(words).collect();
         Command {
             work: Work::Script { text: self.text.clone(), words },
             lane,

@@ -8,12 +8,10 @@
 //! Faults are armed by hand, call by call, or injected: a share of the calls, drawn
 //! from a seed, in a window of time that ends by itself.
 
-mod call;
 mod control;
 mod injection;
 mod site;
 
-pub use call::Call;
 pub use control::ControlError;
 pub use injection::{Injection, Tally};
 pub use site::FaultySite;
@@ -25,6 +23,8 @@ use std::time::Duration;
 use injection::Injected;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::port::CallKind;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +88,8 @@ struct Armed {
 
 #[derive(Debug, Default)]
 struct State {
-    armed: BTreeMap<Call, Armed>,
-    struck: BTreeMap<Call, u64>,
+    armed: BTreeMap<CallKind, Armed>,
+    struck: BTreeMap<CallKind, u64>,
     injected: Injected,
 }
 
@@ -114,23 +114,23 @@ impl Faults {
     }
 
     /// Strikes every call of a kind until it is lifted.
-    pub fn arm(&self, call: Call, fault: Fault) {
+    pub fn arm(&self, call: CallKind, fault: Fault) {
         self.change(|state| state.armed.extend([(call, Armed { fault, left: None })]));
     }
 
     /// Strikes the next `count` calls of a kind.
-    pub fn arm_next(&self, call: Call, fault: Fault, count: u64) {
+    pub fn arm_next(&self, call: CallKind, fault: Fault, count: u64) {
         let armed = Armed { fault, left: Some(count) };
         self.change(|state| state.armed.extend([(call, armed)]));
     }
 
     /// Strikes calls of every kind.
     pub fn arm_all(&self, fault: Fault) {
-        Call::ALL.into_iter().for_each(|call| self.arm(call, fault));
+        CallKind::ALL.into_iter().for_each(|call| self.arm(call, fault));
     }
 
     /// Calls of a kind go well again; frozen ones go on.
-    pub fn lift(&self, call: Call) {
+    pub fn lift(&self, call: CallKind) {
         self.change(|state| state.armed.retain(|armed, _| *armed != call));
     }
 
@@ -150,22 +150,22 @@ impl Faults {
 
     /// What the latest injections came to, by the name of the fault and the kind of call; kept
     /// when they are over.
-    pub fn tallies(&self) -> BTreeMap<(&'static str, Call), Tally> {
+    pub fn tallies(&self) -> BTreeMap<(&'static str, CallKind), Tally> {
         self.state().injected.tallies().clone()
     }
 
     /// How many calls of a kind were struck.
-    pub fn struck(&self, call: Call) -> u64 {
+    pub fn struck(&self, call: CallKind) -> u64 {
         self.state().struck.get(&call).copied().unwrap_or(0)
     }
 
     /// Replaces everything that is armed, unless it is the same already.
-    fn set(&self, armed: BTreeMap<Call, Armed>) {
+    fn set(&self, armed: BTreeMap<CallKind, Armed>) {
         self.change(|state| state.armed = armed);
     }
 
     /// The fault that strikes a call now, if any; it is counted.
-    fn strike(&self, call: Call) -> Option<Fault> {
+    fn strike(&self, call: CallKind) -> Option<Fault> {
         let mut state = self.state();
         let Some(armed) = state.armed.get_mut(&call) else {
             return state.injected.strike(call);
@@ -180,12 +180,12 @@ impl Faults {
         Some(fault)
     }
 
-    fn is_frozen(&self, call: Call) -> bool {
+    fn is_frozen(&self, call: CallKind) -> bool {
         self.state().armed.get(&call).is_some_and(|armed| armed.fault == Fault::Freeze)
     }
 
     /// Waits while a kind of call is frozen.
-    async fn thawed(&self, call: Call) {
+    async fn thawed(&self, call: CallKind) {
         let mut changed = self.changed.subscribe();
         while self.is_frozen(call) {
             // The sender lives as long as this handle, so this cannot fail while we wait.
@@ -196,7 +196,7 @@ impl Faults {
     }
 
     /// Waits while calls of this kind hang.
-    async fn hangs_over(&self, call: Call) {
+    async fn hangs_over(&self, call: CallKind) {
         let mut changed = self.changed.subscribe();
         loop {
             let until = self.state().injected.hangs_until(call, Instant::now());

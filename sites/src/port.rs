@@ -1,5 +1,6 @@
 //! The port between the control plane and one site.
 
+mod call_kind;
 mod copies;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ pub use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use thiserror::Error;
 
+pub use call_kind::CallKind;
 pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
 
 /// What is known after a call to a site went wrong.

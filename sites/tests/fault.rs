@@ -11,8 +11,10 @@ use std::time::Duration;
 use cospan_domain::ids::{HostName, RelPath};
 use cospan_domain::units::DurationUs;
 use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, run, script, tag};
-use cospan_sites::fault::{Call, Fault, Faults, FaultySite, Injection, Tally};
-use cospan_sites::port::{ExitCause, GateDecision, GateState, Observation, Site, SiteError};
+use cospan_sites::fault::{Fault, Faults, FaultySite, Injection, Tally};
+use cospan_sites::port::{
+    CallKind, ExitCause, GateDecision, GateState, Observation, Site, SiteError,
+};
 use support::LocalSiteFixture;
 
 /// A fixture whose adapters are wrapped, with nothing armed.
@@ -63,13 +65,13 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     for (job, fault, effect) in [(1, Fault::LostAfter, true), (2, Fault::LostBefore, false)] {
-        site.faults().arm_next(Call::Submit, fault, 1);
+        site.faults().arm_next(CallKind::Submit, fault, 1);
         let answer = site.submit(&order(tag(job), script("exit 0"))).await;
         assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
         let found = site.find_by_tag(tag(job)).await.unwrap().found;
         assert_eq!(!found.is_empty(), effect, "{fault:?}");
     }
-    assert_eq!(site.faults().struck(Call::Submit), 2);
+    assert_eq!(site.faults().struck(CallKind::Submit), 2);
     await_seen(&site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
     site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
     assert_eq!(run(&site, &order(tag(3), script("exit 0"))).await, ExitCause::Code(0));
@@ -80,7 +82,7 @@ async fn errors_without_effect_have_none() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     for fault in [Fault::NotSent, Fault::Refused, Fault::SiteFull] {
-        site.faults().arm_next(Call::Submit, fault, 1);
+        site.faults().arm_next(CallKind::Submit, fault, 1);
         assert!(site.submit(&order(tag(1), script("exit 0"))).await.is_err());
         assert_eq!(await_seen(&site, tag(1), |_| true).await, Observation::Absent);
     }
@@ -91,13 +93,13 @@ async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
-    site.faults().arm(Call::Status, Fault::Absent);
+    site.faults().arm(CallKind::Status, Fault::Absent);
     assert_eq!(await_seen(&site, tag(1), |_| true).await, Observation::Absent);
-    site.faults().arm(Call::Status, Fault::Unknown);
+    site.faults().arm(CallKind::Status, Fault::Unknown);
     let status = site.status(&[tag(1)]).await.unwrap();
     assert!(matches!(status.attempts[&tag(1)], Observation::Unknown(_)), "{status:?}");
     assert_eq!(status.idle.processors, 0);
-    site.faults().lift(Call::Status);
+    site.faults().lift(CallKind::Status);
     let seen = await_seen(&site, tag(1), |_| true).await;
     assert!(matches!(seen, Observation::Ready(_)), "{seen:?}");
     site.cancel(tag(1), None).await.unwrap();
@@ -108,12 +110,12 @@ async fn a_frozen_call_waits_and_then_happens() {
     let fixture = LocalSiteFixture::new();
     let site = Arc::new(faulty(&fixture));
     bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
-    site.faults().arm(Call::DecideGate, Fault::Freeze);
+    site.faults().arm(CallKind::DecideGate, Fault::Freeze);
     let deciding = tokio::spawn({
         let site = site.clone();
         async move { site.decide_gate(tag(1), &go()).await }
     });
-    while site.faults().struck(Call::DecideGate) == 0 {
+    while site.faults().struck(CallKind::DecideGate) == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let seen = await_seen(&*site, tag(1), |_| true).await;
@@ -123,7 +125,7 @@ async fn a_frozen_call_waits_and_then_happens() {
     assert_eq!(deciding.await.unwrap(), Ok(GateState::Opened));
 }
 
-fn injection(fault: Fault, call: Call, lasting: Duration) -> Injection {
+fn injection(fault: Fault, call: CallKind, lasting: Duration) -> Injection {
     let from = tokio::time::Instant::now();
     Injection {
         fault,
@@ -141,7 +143,7 @@ const LONG: Duration = Duration::from_secs(600);
 async fn a_doubled_submission_runs_once() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
-    site.faults().inject(vec![injection(Fault::Doubled, Call::Submit, LONG)]);
+    site.faults().inject(vec![injection(Fault::Doubled, CallKind::Submit, LONG)]);
     assert_eq!(run(&site, &order(tag(1), script("exit 0"))).await, ExitCause::Code(0));
     assert_eq!(site.find_by_tag(tag(1)).await.unwrap().found.len(), 1);
     assert_eq!(site.list_attempts().await.unwrap(), [tag(1)]);
@@ -151,7 +153,7 @@ async fn a_doubled_submission_runs_once() {
 async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
     let fixture = LocalSiteFixture::new();
     let site = Arc::new(faulty(&fixture));
-    site.faults().inject(vec![injection(Fault::LateAnswer(LONG), Call::Submit, LONG)]);
+    site.faults().inject(vec![injection(Fault::LateAnswer(LONG), CallKind::Submit, LONG)]);
     let submitting = tokio::spawn({
         let site = site.clone();
         async move { site.submit(&order(tag(1), script("exit 0"))).await }
@@ -172,9 +174,9 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         async move { site.submit(&order).await }
     };
     let short = Duration::from_millis(50);
-    site.faults().inject(vec![injection(Fault::Hang(LONG), Call::Submit, short)]);
+    site.faults().inject(vec![injection(Fault::Hang(LONG), CallKind::Submit, short)]);
     assert!(submit(1).await.is_ok(), "the window ended");
-    site.faults().inject(vec![injection(Fault::Hang(LONG), Call::Submit, LONG)]);
+    site.faults().inject(vec![injection(Fault::Hang(LONG), CallKind::Submit, LONG)]);
     let lift = async {
         while site.faults().tallies().is_empty() {
             tokio::task::yield_now().await;
@@ -182,12 +184,12 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         site.faults().lift_all();
     };
     assert!(tokio::join!(submit(2), lift).0.is_ok(), "it was lifted");
-    site.faults().inject(vec![injection(Fault::Hang(short), Call::Submit, LONG)]);
+    site.faults().inject(vec![injection(Fault::Hang(short), CallKind::Submit, LONG)]);
     let answer = submit(3).await;
     assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
     assert_eq!(await_seen(&site, tag(3), |_| true).await, Observation::Absent);
     let tally = Tally { calls: 1, strikes: 1 };
-    assert_eq!(site.faults().tallies()[&("frozen", Call::Submit)], tally);
+    assert_eq!(site.faults().tallies()[&("frozen", CallKind::Submit)], tally);
     for job in [1, 2] {
         await_seen(&site, tag(job), |seen| matches!(seen, Observation::Ready(_))).await;
         site.decide_gate(tag(job), &GateDecision::Void).await.unwrap();
@@ -199,7 +201,7 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
-    site.faults().inject(vec![injection(Fault::NoneIdle, Call::Status, LONG)]);
+    site.faults().inject(vec![injection(Fault::NoneIdle, CallKind::Status, LONG)]);
     let status = site.status(&[tag(1)]).await.unwrap();
     assert_eq!(status.idle.processors, 0);
     assert!(matches!(status.attempts[&tag(1)], Observation::Ready(_)), "{status:?}");

@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -202,4 +206,163 @@ async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
     std::fs::rename(world.root("far"), world.root("away")).unwrap();
     let answer = world.far.read(&Readable::File(place.clone()), Bytes(0), 5).await;
     assert!(matches!(answer, Err(SiteError::NotSent(_))), "{answer:?}");
+}
+
+/// What is below a directory, and the bytes of its files.
+fn snapshot(root: &Path) -> BTreeMap<PathBuf, (char, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut ahead = vec![root.to_owned()];
+    while let Some(directory) = ahead.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = std::fs::symlink_metadata(&path).unwrap();
+            let what = if meta.is_dir() {
+                ahead.push(path.clone());
+                ('d', Vec::new())
+            } else if meta.is_symlink() {
+                ('l', std::fs::read_link(&path).unwrap().into_os_string().into_vec())
+            } else {
+                let kind = if meta.permissions().mode() & 0o111 == 0 { 'f' } else { 'x' };
+                (kind, std::fs::read(&path).unwrap())
+            };
+            found.insert(path.strip_prefix(root).unwrap().to_owned(), what);
+        }
+    }
+    found
+}
+
+/// All that a directory may have, and names that a shell or a tool may take for something else.
+fn plant(root: &Path) {
+    let odd = OsStr::from_bytes(b"-n \xff\n$(touch pwned)");
+    std::fs::create_dir_all(root.join("bin/deep").join(odd)).unwrap();
+    std::fs::create_dir(root.join("void")).unwrap();
+    std::fs::write(root.join("bin.c"), "sorts between").unwrap();
+    std::fs::write(root.join("empty"), "").unwrap();
+    std::fs::write(root.join("big"), bytes(2_500_001)).unwrap();
+    std::fs::write(root.join(ODD.replace('*', "-")), "odd").unwrap();
+    std::fs::write(root.join("bin/deep").join(odd).join(odd), "deep").unwrap();
+    for number in 0..300 {
+        std::fs::write(root.join(format!("bin/part-{number}")), bytes(number)).unwrap();
+    }
+    let tool = root.join("bin/tool");
+    std::fs::write(&tool, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o750)).unwrap();
+    symlink("bin/tool", root.join("run")).unwrap();
+    symlink("../nowhere", root.join("bin/-s")).unwrap();
+}
+
+fn tree(world: &World, site: &str) -> (FilePlace, PathBuf) {
+    let root = world.root(site).join("files/tree");
+    plant(&root);
+    (FilePlace::User(RelPath::new("tree").unwrap()), root)
+}
+
+/// The same by whoever has it before it, and from there to the other.
+#[tokio::test]
+async fn directories_go_there_within_it_and_back_as_they_were() {
+    let world = World::new().await;
+    let (place, root) = tree(&world, "near");
+    let planted = snapshot(&root);
+    let found = world.near.inspect(&place).await.unwrap();
+    assert!(found.directory);
+    let digest = found.content.digest;
+    let stored = |site: &str| world.root(site).join(format!("store/{digest}"));
+    assert_eq!(copy(&world.far, &order("near", &place, found.content)).await, CopyStatus::Complete);
+    assert!(snapshot(&stored("far")) == planted);
+    let mode = std::fs::metadata(stored("far")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o555);
+    let kept = FilePlace::Store(found.content.digest);
+    assert_eq!(world.far.inspect(&kept).await, Ok(found.clone()));
+    assert_eq!(copy(&world.near, &order("far", &kept, found.content)).await, CopyStatus::Complete);
+    assert!(snapshot(&stored("near")) == planted);
+    world.far.delete_content(found.content.digest).await.unwrap();
+    assert_eq!(world.far.has_content(found.content.digest).await, Ok(false));
+    let (place, _) = tree(&world, "far");
+    assert_eq!(world.far.inspect(&place).await, Ok(found.clone()));
+    assert_eq!(copy(&world.far, &order("far", &place, found.content)).await, CopyStatus::Complete);
+    assert!(snapshot(&stored("far")) == planted);
+    assert!(is_empty(&world.root("far/incoming")));
+    assert!(is_empty(&world.root("relays/near/far/store")), "what was fetched is gone");
+    for site in ["far", "near"] {
+        assert!(!world.root(site).join("pwned").exists());
+    }
+}
+
+#[tokio::test]
+async fn what_is_there_of_a_directory_is_built_upon_or_dropped_if_wrong() {
+    let world = World::new().await;
+    let (place, root) = tree(&world, "near");
+    let planted = snapshot(&root);
+    let copy_of = order("near", &place, world.near.inspect(&place).await.unwrap().content);
+    let store = world.root("far").join(format!("store/{}", copy_of.content.digest));
+    let data = world.root("far/incoming").join(format!("{}.n-1", copy_of.content.digest));
+    let begun = || {
+        std::fs::create_dir(&data).unwrap();
+        std::fs::write(data.join("big"), bytes(1_500_000)).unwrap();
+        std::fs::create_dir(data.join("bin")).unwrap();
+        std::fs::write(data.join("bin/tool"), "#!/bin/sh\n").unwrap();
+    };
+    let wrong: [&dyn Fn(); 6] = [
+        &|| {},
+        &|| std::fs::write(data.join("big"), "something else").unwrap(),
+        &|| std::fs::write(data.join("foreign"), "").unwrap(),
+        &|| std::fs::remove_dir_all(&data).unwrap(),
+        &|| symlink("/tmp", data.join("void")).unwrap(),
+        &|| std::fs::set_permissions(data.join("bin"), PermissionsExt::from_mode(0o555)).unwrap(),
+    ];
+    for (number, spoil) in wrong.iter().enumerate() {
+        begun();
+        spoil();
+        assert_eq!(copy(&world.far, &copy_of).await, CopyStatus::Complete, "{number}");
+        assert!(snapshot(&store) == planted, "{number}");
+        world.far.delete_content(copy_of.content.digest).await.unwrap();
+    }
+    begun();
+    world.far.stop_copy(&copy_of, true).await.unwrap();
+    assert_eq!(world.far.copy_status(&copy_of).await, Ok(CopyStatus::Absent));
+}
+
+#[tokio::test]
+async fn a_fetch_of_a_directory_goes_on_where_it_stood() {
+    let world = World::new().await;
+    let (place, root) = tree(&world, "far");
+    let copy_of = order("far", &place, world.far.inspect(&place).await.unwrap().content);
+    let relay = world.root("relays/near/far/store");
+    let part = relay.join(format!("{}.part", copy_of.content.digest));
+    std::fs::create_dir_all(part.join("bin")).unwrap();
+    std::fs::write(part.join("big"), bytes(1_500_000)).unwrap();
+    symlink("/tmp", part.join("void")).unwrap();
+    assert_eq!(copy(&world.near, &copy_of).await, CopyStatus::Complete);
+    let store = world.root("near").join(format!("store/{}", copy_of.content.digest));
+    assert!(snapshot(&store) == snapshot(&root));
+    assert!(is_empty(&relay));
+}
+
+/// Neither a link in it, nor one on the way to it, nor what is no content at all.
+#[tokio::test]
+async fn what_leads_out_of_a_directory_or_is_no_content_is_refused() {
+    let world = World::new().await;
+    let far = world.root("far/files");
+    for (name, target) in [("up", ".."), ("absolute", "/etc"), ("round", "a/../..")] {
+        std::fs::create_dir(far.join(name)).unwrap();
+        symlink(target, far.join(name).join("link")).unwrap();
+    }
+    std::fs::create_dir(far.join("pipe")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, far.join("pipe/pipe"), rustix::fs::Mode::RWXU).unwrap();
+    let outside = world.place.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("x"), "secret").unwrap();
+    symlink(&outside, far.join("away")).unwrap();
+    symlink(outside.join("x"), far.join("file")).unwrap();
+    for path in ["up", "absolute", "round", "pipe", "away", "away/x", "file"] {
+        let place = FilePlace::User(RelPath::new(path).unwrap());
+        let answer = world.far.inspect(&place).await;
+        assert!(matches!(answer, Err(SiteError::Refused(_))), "{path}: {answer:?}");
+        let wanted = order("far", &place, content(b"abc"));
+        for to in [&world.far, &world.near] {
+            let status = copy(to, &wanted).await;
+            let is_refused = matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. });
+            assert!(is_refused, "{path}: {status:?}");
+        }
+    }
 }

@@ -11,6 +11,7 @@
 mod slurm {
     mod attacks;
     mod cuts;
+    mod directories;
     mod ends;
     pub mod fixture;
 }

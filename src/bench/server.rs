@@ -126,6 +126,7 @@ fn spawn(directory: &Path) -> Result<Child> {
         .arg(directory.join("cospan.toml"))
         .arg("serve")
         .env_remove("COSPAN_LOG")
+        .env_remove("COSPAN_LISTEN")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()

@@ -3,7 +3,7 @@
 
 use cospan_domain::units::DurationMs;
 use cospan_simulator::kinds::Kind;
-use cospan_sites::fault::Call;
+use cospan_sites::port::CallKind;
 
 use super::kinds;
 use crate::api::v1::Length;
@@ -132,12 +132,13 @@ impl Judge<'_> {
         }
         for name in calls {
             let Some(call) = call_named(name) else {
-                let remedy = instead(name, Call::ALL.map(Call::as_str));
+                let remedy = instead(name, CallKind::ALL.map(CallKind::as_str));
                 self.wrong("calls", format!("there is no kind of call {name:?}"), remedy);
                 continue;
             };
             if let Some(kind) = kind.filter(|kind| !kinds::can_strike(*kind, call)) {
-                let able: Vec<&str> = kinds::calls(kind).into_iter().map(Call::as_str).collect();
+                let able: Vec<&str> =
+                    kinds::calls(kind).into_iter().map(CallKind::as_str).collect();
                 let remedy = format!("it strikes: {}", able.join(", "));
                 self.wrong("calls", format!("{fault} cannot strike {name}"), remedy);
             }
@@ -181,8 +182,8 @@ impl Judge<'_> {
 }
 
 /// The kind of call of this name.
-pub(super) fn call_named(name: &str) -> Option<Call> {
-    Call::ALL.into_iter().find(|call| call.as_str() == name)
+pub(super) fn call_named(name: &str) -> Option<CallKind> {
+    CallKind::ALL.into_iter().find(|call| call.as_str() == name)
 }
 
 /// A remedy for a wrong name: the nearest known one, or all of them.

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use cospan_simulator::kinds::Kind;
-use cospan_sites::fault::{Call, Fault};
+use cospan_sites::fault::Fault;
+use cospan_sites::port::CallKind;
 
 /// How long a call waits for a frozen site, like any call for a silent one.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,19 +41,19 @@ pub(super) fn named(name: &str) -> Option<Kind> {
 }
 
 /// Whether a kind makes sense for a kind of call, and harms no job.
-pub(super) fn can_strike(kind: Kind, call: Call) -> bool {
+pub(super) fn can_strike(kind: Kind, call: CallKind) -> bool {
     match kind {
         // What only asks may be asked twice; nobody would notice.
         Kind::Doubled => call.acts(),
         // A refusal is an answer: of a file it would say that there is none.
-        Kind::Refused => matches!(call, Call::Submit | Call::DecideGate | Call::Cancel),
-        Kind::SiteFull => call == Call::Submit,
-        Kind::Truncated | Kind::WrongIdle => call == Call::Status,
+        Kind::Refused => matches!(call, CallKind::Submit | CallKind::DecideGate | CallKind::Cancel),
+        Kind::SiteFull => call == CallKind::Submit,
+        Kind::Truncated | Kind::WrongIdle => call == CallKind::Status,
         _ => true,
     }
 }
 
 /// All kinds of calls that a kind can strike.
-pub(super) fn calls(kind: Kind) -> Vec<Call> {
-    Call::ALL.into_iter().filter(|call| can_strike(kind, *call)).collect()
+pub(super) fn calls(kind: Kind) -> Vec<CallKind> {
+    CallKind::ALL.into_iter().filter(|call| can_strike(kind, *call)).collect()
 }

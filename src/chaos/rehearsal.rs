@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::fault::{Call, Fault, Injection};
+use cospan_sites::fault::{Fault, Injection};
+use cospan_sites::port::CallKind;
 use tokio::time::Instant;
 
 use super::deeds::Deeds;
@@ -19,7 +20,7 @@ use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, Rehearsal
 struct Part {
     fault: Fault,
     sites: Vec<SiteName>,
-    calls: Vec<Call>,
+    calls: Vec<CallKind>,
     probability: f64,
     delay: Option<DurationMs>,
     from: Timestamp,

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use cospan_domain::units::DurationMs;
 use cospan_simulator::kinds::Kind;
-use cospan_sites::fault::Call;
+use cospan_sites::port::CallKind;
 
 use super::{Grounds, kinds, plan};
 use crate::api::v1::Length;
@@ -125,7 +125,7 @@ fn no_kind_lies_about_an_attempt_or_a_file() {
         assert!(!kinds::calls(kind).is_empty(), "{}", kind.as_str());
     }
     // Refused, a file would be taken for missing.
-    for call in [Call::Inspect, Call::Read, Call::StartCopy, Call::HasContent] {
+    for call in [CallKind::Inspect, CallKind::Read, CallKind::StartCopy, CallKind::HasContent] {
         assert!(!kinds::can_strike(Kind::Refused, call), "{}", call.as_str());
     }
 }

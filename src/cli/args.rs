@@ -99,6 +99,13 @@ pub(crate) enum LogFormatArg {
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
+    /// Return once the server answers, and leave it running: its log is server.log in the data
+    /// directory, and `cospan stop` ends it.
+    #[arg(long)]
+    pub(crate) background: bool,
+    /// In a session of its own, without a terminal; started so by --background.
+    #[arg(long, hide = true, conflicts_with = "background")]
+    pub(crate) detached: bool,
     /// Serve although this build fails on purpose
     #[cfg(cospan_chaos)]
     #[arg(long)]
@@ -113,9 +120,19 @@ pub(crate) enum Command {
 It keeps everything in its data directory, and stops at SIGTERM or Ctrl-C without ending what runs
 at the sites. `cospan config show` prints what it would run with.
 
-Example:
-  cospan serve --config cospan.toml")]
+COSPAN_LISTEN=ADDRESS:PORT has it listen there instead of where the configuration says.
+
+Examples:
+  cospan serve --config cospan.toml
+  cospan serve --background              returns once it answers")]
     Serve(ServeArgs),
+    /// Stop the server on this machine; what runs at the sites runs on
+    #[command(after_help = "\
+The server is the one that works with the configured data directory, however it was started.
+
+Example:
+  cospan stop")]
+    Stop,
     /// See it work: one job on three sites, one of which dies
     Quickstart(QuickstartArgs),
     /// Submit jobs from files

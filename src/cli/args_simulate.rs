@@ -26,14 +26,19 @@ It writes jobs.csv (a row a job), summary.json, figures/*.svg and report.html. T
 give the same jobs.csv, byte for byte.
 
 Examples:
+  cospan simulate --example
   cospan simulate grid.toml --model lublin --jobs 500
   cospan simulate grid.toml --log DAS2-fs1-2003-1.swf.xz --split above:32 --to das2
   cospan simulate grid.toml --log das2.swf --load-scale 0.8,1,1.2 --seeds 5
   cospan simulate grid.toml --model poisson --jobs 200 --interarrival 30s --scheduler easy,fcfs")]
 pub(crate) struct SimulateArgs {
     /// The grid file, in TOML.
-    #[arg(value_name = "GRID")]
-    pub(crate) grid: PathBuf,
+    #[arg(value_name = "GRID", required_unless_present = "example")]
+    pub(crate) grid: Option<PathBuf>,
+    /// A grid to begin with, which is written to grid.toml below --to; with 500 jobs of the model
+    /// lublin unless you say which.
+    #[arg(long, conflicts_with = "grid")]
+    pub(crate) example: bool,
     /// Where jobs come from.
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
@@ -50,7 +55,8 @@ pub(crate) struct SimulateArgs {
 #[command(next_help_heading = "Jobs")]
 pub(crate) struct WorkloadArgs {
     /// A job log in Standard Workload Format, plain, .gz or .xz.
-    #[arg(long, value_name = "FILE", conflicts_with = "model", required_unless_present = "model")]
+    #[arg(long, value_name = "FILE", conflicts_with = "model",
+        required_unless_present_any = ["model", "example"])]
     pub(crate) log: Option<PathBuf>,
     /// A model of jobs instead of a log.
     #[arg(long, value_enum, requires = "jobs")]

@@ -1,5 +1,7 @@
 //! What every command works with: configuration, client, and where to print.
 
+use std::time::{Duration, Instant};
+
 use cospan_domain::ids::JobId;
 
 use super::args::Global;
@@ -9,9 +11,16 @@ use super::out::{Out, note, warning_word};
 use crate::client::{Client, JobFilter, ServerAddress};
 use crate::config::{Environment, Loaded, Located, locate};
 use crate::keys::KeyDirectory;
+use crate::serve::running::Running;
 
 /// The largest page of a list.
 pub(crate) const PAGE: u32 = 1_000;
+
+/// So long a server on this machine that does not answer is taken for one that is being started,
+/// as by `cospan serve &` in the line above.
+const STARTING_MAX: Duration = Duration::from_secs(2);
+/// Between two looks for it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Surroundings of a command.
 pub(crate) struct Context {
@@ -27,7 +36,7 @@ impl Context {
     /// What a client needs of the configuration. One that was only found, and is broken, does
     /// not keep anybody from a server that is named.
     fn config_of_client(&self) -> Result<Located, CliError> {
-        let named = self.global.server.is_some() || self.environment.server.is_some();
+        let named = self.names_server();
         let only_found = self.global.config.is_none() && self.environment.config.is_none();
         match self.config() {
             Err(error) if named && only_found => {
@@ -40,15 +49,28 @@ impl Context {
         }
     }
 
+    fn names_server(&self) -> bool {
+        self.global.server.is_some() || self.environment.server.is_some()
+    }
+
     /// The configuration in effect.
     ///
     /// # Errors
     /// It cannot be read, or is wrong.
     pub(crate) fn config(&self) -> Result<Located, CliError> {
-        Ok(locate(self.global.config.as_deref(), &self.environment)?)
+        let mut located = locate(self.global.config.as_deref(), &self.environment)?;
+        if let Some(text) = &self.environment.listen {
+            let address = text.parse().map_err(|_| {
+                let remedy = "write an address and a port like 127.0.0.1:7440";
+                CliError::usage(format!("COSPAN_LISTEN is {text:?}"), remedy)
+            })?;
+            located.loaded.config.server.listen = vec![address];
+        }
+        Ok(located)
     }
 
-    /// The server that is meant: `--server`, `COSPAN_SERVER`, or where the configuration says.
+    /// The server that is meant: `--server`, `COSPAN_SERVER`, or where the one on this machine
+    /// listens.
     ///
     /// # Errors
     /// It is no address.
@@ -61,8 +83,20 @@ impl Context {
             Some((from, text)) => text.parse().map_err(|problem| {
                 CliError::usage(format!("{from}: {problem}"), "correct it, or leave it out")
             }),
-            None => Ok(ServerAddress::of_server(&located.loaded.config.server)),
+            None => Ok(self.address_here(located)),
         }
+    }
+
+    /// As configured. A port that the system chose is known once the server says so itself.
+    fn address_here(&self, located: &Located) -> ServerAddress {
+        let config = &located.loaded.config;
+        let configured = ServerAddress::of_server(&config.server);
+        if config.server.listen.first().is_none_or(|address| address.port() != 0) {
+            return configured;
+        }
+        let data = config.data_directory(&self.environment);
+        let said = || Running::look(&data).ok().flatten()?.addresses.first()?.parse().ok();
+        soon(Instant::now() + STARTING_MAX, said).unwrap_or(configured)
     }
 
     /// Where the keys of the configured server are kept.
@@ -76,17 +110,26 @@ impl Context {
     /// The configuration, address, key file or certificate is wrong.
     pub(crate) fn client(&self) -> Result<Client, CliError> {
         let located = self.config_of_client()?;
+        let starting = Instant::now() + STARTING_MAX;
         let address = self.address(&located)?;
+        let here = address.is_local();
         let token = match &self.environment.token {
             Some(token) => Some(token.clone()),
             // The key of this machine's server is nobody else's business.
             None if !address.is_local() => None,
-            None => self.keys(&located).local_token()?.map(|token| token.secret().to_owned()),
+            None => {
+                let keys = self.keys(&located);
+                // At its first start the server makes the first key.
+                let until = if self.names_server() { Instant::now() } else { starting };
+                let token = soon(until, || keys.local_token().transpose()).transpose()?;
+                token.map(|token| token.secret().to_owned())
+            }
         };
         let config = &located.loaded.config;
         let trusted =
             config.client.ca_certificate.as_deref().or(config.server.tls_certificate.as_deref());
-        Ok(Client::new(address, token, trusted)?)
+        let client = Client::new(address, token, trusted)?;
+        Ok(if here { client.patient_until(starting) } else { client })
     }
 
     /// Jobs as numbers, in the order given, each once.
@@ -136,6 +179,16 @@ impl Context {
                 format!("{} jobs are meant, but this command takes one", ids.len()),
                 "name one job",
             )),
+        }
+    }
+}
+
+/// What is there by then, looked for again and again; once at least.
+fn soon<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
+    loop {
+        match look() {
+            None if Instant::now() < until => std::thread::sleep(LOOK),
+            found => return found,
         }
     }
 }

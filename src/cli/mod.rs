@@ -27,8 +27,8 @@ use args::{Cli, Command};
 use args_job::ClassArg;
 use args_operate::CompletionArgs;
 use commands::{
-    bench, chaos, configuration, doctor, explain, file, key, list, logs, map, output, quickstart,
-    report, serve, show, simulate, site, steer, store, submit, wait,
+    background, bench, chaos, configuration, doctor, explain, file, key, list, logs, map, output,
+    quickstart, report, serve, show, simulate, site, steer, store, submit, wait,
 };
 use context::Context;
 use exit::{CliError, Exit};
@@ -83,6 +83,7 @@ pub(crate) fn progress(text: &str) {
 fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> {
     match command {
         Command::Serve(args) => serve::run(context, args),
+        Command::Stop => background::stop(context),
         Command::Quickstart(args) => quickstart::run(context, args),
         Command::Submit(args) => submit::run(context, args),
         Command::List(args) => list::run(context, args),

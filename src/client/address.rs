@@ -51,9 +51,14 @@ impl fmt::Display for ServerAddress {
 impl ServerAddress {
     /// Where a server with this configuration is, seen from its own machine.
     pub fn of_server(server: &Server) -> Self {
-        let scheme = if server.tls_certificate.is_some() { "https" } else { "http" };
         let default = SocketAddr::from((Ipv4Addr::LOCALHOST, HttpSettings::DEFAULT_PORT));
-        let mut address = server.listen.first().copied().unwrap_or(default);
+        let address = server.listen.first().copied().unwrap_or(default);
+        Self::at(address, server.tls_certificate.is_some())
+    }
+
+    /// A server that listens there, seen from its own machine.
+    pub(crate) fn at(mut address: SocketAddr, tls: bool) -> Self {
+        let scheme = if tls { "https" } else { "http" };
         if address.ip().is_unspecified() {
             address.set_ip(match address {
                 SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),

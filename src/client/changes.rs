@@ -22,7 +22,7 @@ impl Client {
             .header("accept", "text/event-stream");
         let request = request.body(()).map_err(|error| self.strange(error.to_string()))?;
         let request = self.agent.configure_request(request).timeout_per_read(Some(silence)).build();
-        let response = self.agent.run(request).map_err(|error| self.unreachable(&error))?;
+        let response = self.run(request).map_err(|error| self.unreachable(&error))?;
         if !response.status().is_success() {
             return Err(self.refusal(response));
         }

@@ -10,14 +10,14 @@ mod sse;
 mod tls;
 mod unix;
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::{Request, Response};
-use ureq::{Agent, Body};
+use ureq::{Agent, AsSendBody, Body};
 
 pub use address::ServerAddress;
 pub use calls::{Download, FilePiece, JobFilter, LogRequest, Order, SiteAction, SubmitOptions};
@@ -33,6 +33,8 @@ use crate::api::v1::problem::{Code, MEDIA_TYPE};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Longest silence in the middle of an answer.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Between two tries to reach a server that is being started.
+const AGAIN: Duration = Duration::from_millis(20);
 /// Answers that are kept in memory; streams and downloads are not.
 const MAX_ANSWER: u64 = 256 << 20;
 
@@ -42,6 +44,8 @@ pub struct Client {
     agent: Agent,
     address: ServerAddress,
     token: Option<String>,
+    /// Until when a server that nobody listens for may be being started.
+    starting: Option<Instant>,
 }
 
 impl Client {
@@ -70,7 +74,13 @@ impl Client {
                 Agent::with_parts(config, unix::UnixConnector(path.clone()), unix::NoResolver)
             }
         };
-        Ok(Self { agent, address, token })
+        Ok(Self { agent, address, token, starting: None })
+    }
+
+    /// The same, but until then a refused connection is tried again: the server may be being
+    /// started at this moment.
+    pub fn patient_until(self, starting: Instant) -> Self {
+        Self { starting: Some(starting), ..self }
     }
 
     /// The server that is asked.
@@ -116,11 +126,28 @@ impl Client {
     ) -> Result<Response<Body>, ClientError> {
         let request =
             request.body(body).map_err(|error| self.strange(format!("bad request: {error}")))?;
-        let response = self.agent.run(request).map_err(|error| self.unreachable(&error))?;
+        let response = self.run(request).map_err(|error| self.unreachable(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
         Err(self.refusal(response))
+    }
+
+    fn run<B: AsSendBody + Clone>(
+        &self,
+        request: Request<B>,
+    ) -> Result<Response<Body>, ureq::Error> {
+        let is_starting = || self.starting.is_some_and(|until| Instant::now() < until);
+        loop {
+            match self.agent.run(request.clone()) {
+                Err(ureq::Error::Io(error))
+                    if error.kind() == ErrorKind::ConnectionRefused && is_starting() =>
+                {
+                    std::thread::sleep(AGAIN);
+                }
+                answer => return answer,
+            }
+        }
     }
 
     fn refusal(&self, mut response: Response<Body>) -> ClientError {

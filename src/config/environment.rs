@@ -17,6 +17,8 @@ pub struct Environment {
     pub token: Option<String>,
     /// `COSPAN_LOG`: what to log.
     pub log: Option<String>,
+    /// `COSPAN_LISTEN`: where to listen instead of `server.listen`.
+    pub listen: Option<String>,
     /// `STATE_DIRECTORY`: set by systemd.
     pub state_directory: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`, or `~/.config`.
@@ -44,6 +46,7 @@ impl Environment {
             server: text("COSPAN_SERVER"),
             token: text("COSPAN_TOKEN"),
             log: text("COSPAN_LOG"),
+            listen: text("COSPAN_LISTEN"),
             state_directory: state,
             config_home: path("XDG_CONFIG_HOME").or_else(|| home(".config")),
             data_home: path("XDG_DATA_HOME").or_else(|| home(".local/share")),

@@ -22,6 +22,9 @@ const SITES_MAX: Duration = Duration::from_secs(60);
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// Another process may take a free port before the server does.
 const PORT_TRIES: u32 = 3;
+/// What is said to the command that demonstrates, not to its server.
+const VARIABLES: [&str; 5] =
+    ["COSPAN_CONFIG", "COSPAN_SERVER", "COSPAN_TOKEN", "COSPAN_LOG", "COSPAN_LISTEN"];
 /// How much of the server's log is shown when it ended by itself.
 const TAIL: u64 = 2_000;
 
@@ -202,7 +205,7 @@ fn spawn(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, Quickstar
     let mut command = Command::new(&program);
     command.arg("--config").arg(demo.config()).arg("serve");
     // Only its configuration file says how it runs.
-    for variable in ["COSPAN_CONFIG", "COSPAN_SERVER", "COSPAN_TOKEN", "COSPAN_LOG"] {
+    for variable in VARIABLES {
         command.env_remove(variable);
     }
     sites.run_as(&mut command);

@@ -6,6 +6,7 @@ mod backend;
 mod explained;
 mod records;
 mod registry;
+pub(crate) mod running;
 pub(crate) mod settings;
 mod sited;
 mod verdicts;
@@ -30,12 +31,14 @@ use thiserror::Error;
 use tracing::{error, info, warn};
 
 use crate::chaos::{self, ChaosMetrics, Handles, Rehearsals};
+use crate::client::ServerAddress;
 use crate::config::Config;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
 use backend::Served;
 use registry::Sites;
+use running::{Running as Runs, Sign};
 use webhook::Webhook;
 
 /// Exit code when the control plane can not go on; a service manager restarts it.
@@ -101,7 +104,7 @@ pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
     runtime.block_on(async {
         let addresses = bound.addresses();
         let mut started = start(config, data, http, bound, ring).await?;
-        announce(&addresses);
+        let _sign = announce(data, &addresses, config.server.tls_certificate.is_some());
         let server = started.running.take_server();
         let served = async {
             match server {
@@ -201,14 +204,22 @@ fn seed() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-fn announce(addresses: &[SocketAddr]) {
+/// Tells that requests are answered from now on; what is given back is held until the end.
+fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<Sign> {
     for address in addresses {
         info!(%address, "serving");
+    }
+    let addresses = addresses.iter().map(|at| ServerAddress::at(*at, tls).to_string());
+    let runs = Runs { process: std::process::id(), addresses: addresses.collect() };
+    let sign = runs.announce(data);
+    if let Err(problem) = &sign {
+        warn!(%problem, "`cospan stop` will not find this server");
     }
     // Without a service manager there is nobody to tell.
     if let Err(problem) = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]) {
         warn!(%problem, "the service manager was not told that we are ready");
     }
+    sign.ok()
 }
 
 /// Waits for the first signal to end; a second one ends at once.

@@ -15,13 +15,13 @@ use cospan_domain::queue::{AboveHighest, Classified, JobTraits, Standing, class_
 use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::port::{Piece, Readable, SiteError};
+use cospan_sites::port::{CallKind, Piece, Readable, SiteError};
 use cospan_storage::port::{StoreError, StoreSize, Stored};
 use tokio::sync::{broadcast, oneshot};
 
 use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use super::view::View;
-use crate::cluster::{Call, CallKind};
+use crate::cluster::Call;
 use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, preview};
 use crate::intake::Command;
 use crate::links::LinkStanding;

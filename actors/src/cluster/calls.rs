@@ -3,64 +3,13 @@
 use std::sync::Arc;
 
 use actix::{Handler, Message};
-use cospan_sites::port::{Site, SiteError};
+use cospan_sites::port::{CallKind, Site, SiteError};
 use futures_util::future::BoxFuture;
 use prometheus::IntGauge;
 
 use super::Cluster;
 use crate::chaos;
 use crate::supervision::ActorKind;
-
-/// Kinds of calls, for metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "named after the calls of the site port")]
-pub enum CallKind {
-    Describe,
-    Status,
-    Submit,
-    FindByTag,
-    DecideGate,
-    Cancel,
-    RemoveAttempt,
-    ListAttempts,
-    Inspect,
-    StartCopy,
-    CopyStatus,
-    StopCopy,
-    HasContent,
-    DeleteContent,
-    Read,
-    RoundTrip,
-}
-
-impl CallKind {
-    /// Its label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CallKind::Describe => "describe",
-            CallKind::Status => "status",
-            CallKind::Submit => "submit",
-            CallKind::FindByTag => "find-by-tag",
-            CallKind::DecideGate => "decide-gate",
-            CallKind::Cancel => "cancel",
-            CallKind::RemoveAttempt => "remove-attempt",
-            CallKind::ListAttempts => "list-attempts",
-            CallKind::Inspect => "inspect",
-            CallKind::StartCopy => "start-copy",
-            CallKind::CopyStatus => "copy-status",
-            CallKind::StopCopy => "stop-copy",
-            CallKind::HasContent => "has-content",
-            CallKind::DeleteContent => "delete-content",
-            CallKind::Read => "read",
-            CallKind::RoundTrip => "round-trip",
-        }
-    }
-
-    /// Reading and hashing whole files takes long, and must not hold up the rest.
-    fn is_long(self) -> bool {
-        matches!(self, CallKind::Inspect | CallKind::Read)
-    }
-}
 
 type Run<T> = Box<dyn FnOnce(Arc<dyn Site>) -> BoxFuture<'static, Result<T, SiteError>> + Send>;
 

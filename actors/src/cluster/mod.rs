@@ -14,5 +14,5 @@ mod record;
 mod tests;
 
 pub use actor::Cluster;
-pub use calls::{Call, CallKind};
+pub use calls::Call;
 pub use record::{AskAdmission, Charge, Ended, NotificationSent, SiteOrderMessage};

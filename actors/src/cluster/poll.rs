@@ -8,12 +8,12 @@ use cospan_domain::ids::{ComponentIndex, JobId, Tag};
 use cospan_domain::job::demands::Holding;
 use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
-use cospan_sites::port::{Observation, SiteDescription, SiteError, SiteStatus};
+use cospan_sites::port::{CallKind, Observation, SiteDescription, SiteError, SiteStatus};
 use imbl::OrdMap;
 use tracing::{debug, info};
 
 use super::Cluster;
-use super::calls::{CallKind, outcome_label};
+use super::calls::outcome_label;
 use crate::coallocator::is_believed;
 use crate::live_state::Observed;
 

@@ -9,11 +9,11 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{HostName, SiteName};
 use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
-use cospan_sites::port::SiteError;
+use cospan_sites::port::{CallKind, SiteError};
 use tracing::{debug, info, warn};
 
 use super::Cluster;
-use super::calls::{CallKind, outcome_label};
+use super::calls::outcome_label;
 use crate::shared::Shared;
 
 /// A site that takes longer has no answer.

@@ -8,14 +8,14 @@ use cospan_domain::catalogue::state::Entry;
 use cospan_domain::ids::{Digest, JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::transfer::place::FilePlace;
-use cospan_sites::port::{Inspected, SiteError};
+use cospan_sites::port::{CallKind, Inspected, SiteError};
 use futures_util::FutureExt;
 
 use super::actor::{Information, order};
 use super::refusal;
 use crate::api::ApiRefusal;
 use crate::chaos::{self, Point};
-use crate::cluster::{Call, CallKind};
+use crate::cluster::Call;
 use crate::shared::Shared;
 use crate::supervision::ActorKind;
 

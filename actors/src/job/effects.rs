@@ -19,12 +19,13 @@ use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    AttemptOrder, GateDecision, GateState, Go, Observation, Peer, SiteError, Submitted, TagLookup,
+    AttemptOrder, CallKind, GateDecision, GateState, Go, Observation, Peer, SiteError, Submitted,
+    TagLookup,
 };
 
 use super::actor::JobActor;
 use crate::chaos::{self, Point};
-use crate::cluster::{AskAdmission, Call, CallKind, Charge};
+use crate::cluster::{AskAdmission, Call, Charge};
 use crate::coallocator::may_try_out;
 use crate::information::RegisterOutput;
 

@@ -8,13 +8,13 @@ use cospan_domain::transfer::event::Blame;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::{CopyRecord, Nonce, Try};
 use cospan_domain::units::Bytes;
-use cospan_sites::port::{CopyBlame, CopyOrder, CopySource, CopyStatus, Site, SiteError};
+use cospan_sites::port::{CallKind, CopyBlame, CopyOrder, CopySource, CopyStatus, Site, SiteError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::CopyKey;
 use crate::chaos::{self, Point};
-use crate::cluster::{Call, CallKind};
+use crate::cluster::Call;
 use crate::shared::Shared;
 
 /// What came of a call.

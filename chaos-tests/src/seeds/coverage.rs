@@ -7,7 +7,7 @@ use cospan_domain::job::state::PhaseKind;
 use cospan_simulator::kinds::{Kind, Place};
 use cospan_simulator::stalls::KINDS;
 use cospan_simulator::world::trouble::Struck;
-use cospan_sites::fault::Call;
+use cospan_sites::port::CallKind;
 
 /// A kind of trouble, and a step that it can strike at.
 pub type Pair = (Kind, &'static str);
@@ -24,7 +24,7 @@ fn steps(kind: Kind) -> Vec<&'static str> {
         Place::Site => steps_at_site(kind),
         Place::Death => match kind {
             Kind::KilledBeforeCall | Kind::KilledAfterCall => calls().collect(),
-            Kind::KilledBetweenGates => vec![Call::DecideGate.as_str()],
+            Kind::KilledBetweenGates => vec![CallKind::DecideGate.as_str()],
             _ => RECORDS.into(),
         },
         Place::Disk => match kind {
@@ -58,8 +58,8 @@ fn steps_at_site(kind: Kind) -> Vec<&'static str> {
 
 /// Calls to a site that a control plane makes by itself.
 fn calls() -> impl Iterator<Item = &'static str> {
-    let asked_for = [Call::Read, Call::RoundTrip];
-    Call::ALL.into_iter().filter(move |call| !asked_for.contains(call)).map(Call::as_str)
+    let asked_for = [CallKind::Read, CallKind::RoundTrip];
+    CallKind::ALL.into_iter().filter(move |call| !asked_for.contains(call)).map(CallKind::as_str)
 }
 
 /// All pairs, each once.

@@ -251,7 +251,14 @@ main() {
     remains) remains ;;
     prepare) prepare ;;
     get) get "$@" ;;
+    list-tree) list_tree "$1" ;;
+    get-runs) get_runs "$@" ;;
     put) put "$@" ;;
+    plant) plant "$1" ;;
+    grow) grow "$@" ;;
+    fill) fill "$@" ;;
+    tie) tie "$@" ;;
+    settle) settle "$@" ;;
     copied) copied "$@" ;;
     duplicate) duplicate "$@" ;;
     commit) commit "$@" ;;

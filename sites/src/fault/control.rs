@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 
-use super::{Armed, Call, Fault, Faults};
+use super::{Armed, Fault, Faults};
+use crate::port::CallKind;
 
 /// A line of the control file that says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -54,7 +55,7 @@ impl ControlFile {
     }
 }
 
-fn parse(text: &str) -> Result<BTreeMap<Call, Armed>, ControlError> {
+fn parse(text: &str) -> Result<BTreeMap<CallKind, Armed>, ControlError> {
     let mut all = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -68,7 +69,7 @@ fn parse(text: &str) -> Result<BTreeMap<Call, Armed>, ControlError> {
     Ok(all)
 }
 
-fn parse_line(line: &str) -> Option<(Vec<Call>, Armed)> {
+fn parse_line(line: &str) -> Option<(Vec<CallKind>, Armed)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (call, fault, left) = match words[..] {
         [call, fault] => (call, fault, None),
@@ -76,8 +77,8 @@ fn parse_line(line: &str) -> Option<(Vec<Call>, Armed)> {
         _ => return None,
     };
     let calls = match call {
-        "all" => Call::ALL.to_vec(),
-        name => vec![Call::ALL.into_iter().find(|call| call.as_str() == name)?],
+        "all" => CallKind::ALL.to_vec(),
+        name => vec![CallKind::ALL.into_iter().find(|call| call.as_str() == name)?],
     };
     Some((calls, Armed { fault: parse_fault(fault)?, left }))
 }
@@ -106,10 +107,10 @@ mod tests {
     #[test]
     fn a_control_file_says_what_strikes_whom() {
         let armed = parse("# comment\nall delay-250ms\nsubmit lost-after next 1 # once\n").unwrap();
-        assert_eq!(armed.len(), Call::ALL.len());
-        assert_eq!(armed[&Call::Submit], Armed { fault: Fault::LostAfter, left: Some(1) });
+        assert_eq!(armed.len(), CallKind::ALL.len());
+        assert_eq!(armed[&CallKind::Submit], Armed { fault: Fault::LostAfter, left: Some(1) });
         let delay = Fault::Delay(Duration::from_millis(250));
-        assert_eq!(armed[&Call::Status], Armed { fault: delay, left: None });
+        assert_eq!(armed[&CallKind::Status], Armed { fault: delay, left: None });
         assert_eq!(parse(""), Ok(BTreeMap::new()));
     }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::{Call, Fault};
+use super::Fault;
+use crate::port::CallKind;
 
 /// A share of one whole, in parts per million.
 const WHOLE_PPM: u32 = 1_000_000;
@@ -15,7 +16,7 @@ pub struct Injection {
     /// What goes wrong.
     pub fault: Fault,
     /// With which kinds of calls.
-    pub calls: Vec<Call>,
+    pub calls: Vec<CallKind>,
     /// The share of them that it strikes, in parts per million; 1,000,000 is every one.
     pub share_ppm: u32,
     /// It strikes from then on.
@@ -27,12 +28,12 @@ pub struct Injection {
 }
 
 impl Injection {
-    fn concerns(&self, call: Call, now: Instant) -> bool {
+    fn concerns(&self, call: CallKind, now: Instant) -> bool {
         self.from <= now && now < self.until && self.calls.contains(&call)
     }
 
     /// Whether it strikes the call of this number among those of its kind.
-    fn draws(&self, call: Call, number: u64) -> bool {
+    fn draws(&self, call: CallKind, number: u64) -> bool {
         let mixed = mix(mix(self.seed ^ call as u64).wrapping_add(number));
         mixed % u64::from(WHOLE_PPM) < u64::from(self.share_ppm)
     }
@@ -59,9 +60,9 @@ pub struct Tally {
 #[derive(Debug, Default)]
 pub(super) struct Injected {
     injections: Vec<Injection>,
-    tallies: BTreeMap<(&'static str, Call), Tally>,
+    tallies: BTreeMap<(&'static str, CallKind), Tally>,
     /// Calls by injection and kind, so that each has its number.
-    numbers: BTreeMap<(usize, Call), u64>,
+    numbers: BTreeMap<(usize, CallKind), u64>,
 }
 
 impl Injected {
@@ -74,12 +75,12 @@ impl Injected {
         self.injections.clear();
     }
 
-    pub(super) fn tallies(&self) -> &BTreeMap<(&'static str, Call), Tally> {
+    pub(super) fn tallies(&self) -> &BTreeMap<(&'static str, CallKind), Tally> {
         &self.tallies
     }
 
     /// The first fault that strikes a call now, if any; it is counted.
-    pub(super) fn strike(&mut self, call: Call) -> Option<Fault> {
+    pub(super) fn strike(&mut self, call: CallKind) -> Option<Fault> {
         if self.injections.is_empty() {
             return None;
         }
@@ -103,7 +104,7 @@ impl Injected {
     }
 
     /// Until when calls of this kind hang; `None` if none does now.
-    pub(super) fn hangs_until(&self, call: Call, now: Instant) -> Option<Instant> {
+    pub(super) fn hangs_until(&self, call: CallKind, now: Instant) -> Option<Instant> {
         let hangs =
             |one: &&Injection| matches!(one.fault, Fault::Hang(_)) && one.concerns(call, now);
         self.injections.iter().filter(hangs).map(|one| one.until).max()
@@ -120,7 +121,7 @@ mod tests {
         let from = Instant::now();
         Injection {
             fault: Fault::LostAfter,
-            calls: vec![Call::Submit],
+            calls: vec![CallKind::Submit],
             share_ppm,
             from,
             until: from + Duration::from_secs(60),
@@ -130,7 +131,7 @@ mod tests {
 
     fn strikes(injection: Injection, calls: usize) -> Vec<bool> {
         let mut injected = Injected::new(vec![injection]);
-        (0..calls).map(|_| injected.strike(Call::Submit).is_some()).collect()
+        (0..calls).map(|_| injected.strike(CallKind::Submit).is_some()).collect()
     }
 
     #[test]
@@ -153,18 +154,21 @@ mod tests {
         let window = (now + Duration::from_secs(30), now + Duration::from_secs(60));
         let one = Injection { from: window.0, until: window.1, ..injection(1_000_000) };
         let concerns = |call, secs| one.concerns(call, now + Duration::from_secs(secs));
-        assert!(concerns(Call::Submit, 30) && !concerns(Call::Cancel, 30));
-        assert!(!concerns(Call::Submit, 29) && !concerns(Call::Submit, 60));
+        assert!(concerns(CallKind::Submit, 30) && !concerns(CallKind::Cancel, 30));
+        assert!(!concerns(CallKind::Submit, 29) && !concerns(CallKind::Submit, 60));
     }
 
     #[test]
     fn calls_and_strikes_are_counted_by_fault_and_kind() {
         let mut injected = Injected::new(vec![injection(0), injection(1_000_000)]);
-        assert_eq!(injected.strike(Call::Submit), Some(Fault::LostAfter));
-        assert_eq!(injected.strike(Call::Cancel), None);
+        assert_eq!(injected.strike(CallKind::Submit), Some(Fault::LostAfter));
+        assert_eq!(injected.strike(CallKind::Cancel), None);
         injected.lift();
-        assert_eq!(injected.strike(Call::Submit), None);
+        assert_eq!(injected.strike(CallKind::Submit), None);
         let tally = Tally { calls: 1, strikes: 1 };
-        assert_eq!(injected.tallies(), &BTreeMap::from([(("reply-lost", Call::Submit), tally)]));
+        assert_eq!(
+            injected.tallies(),
+            &BTreeMap::from([(("reply-lost", CallKind::Submit), tally)])
+        );
     }
 }

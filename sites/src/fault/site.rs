@@ -11,9 +11,9 @@ use cospan_domain::units::{Bytes, DurationUs};
 use tokio::sync::watch;
 
 use super::control::ControlFile;
-use super::{Call, Fault, Faults};
+use super::{Fault, Faults};
 use crate::port::{
-    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
+    AttemptOrder, CallKind, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
     Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
     TagLookup,
 };
@@ -52,7 +52,7 @@ impl FaultySite {
     /// into a false one.
     async fn strike<T, F>(
         &self,
-        call: Call,
+        call: CallKind,
         real: impl Fn() -> F + Send,
         falsify: impl FnOnce(Fault, T) -> Option<T> + Send,
     ) -> Result<T, SiteError>
@@ -103,7 +103,7 @@ impl FaultySite {
     }
 
     /// Waits until a kind of call is no longer frozen. A control file is looked at meanwhile.
-    async fn thaw(&self, call: Call) {
+    async fn thaw(&self, call: CallKind) {
         if self.control.is_none() {
             return self.faults.thawed(call).await;
         }
@@ -112,7 +112,7 @@ impl FaultySite {
         }
     }
 
-    async fn plain<T, F>(&self, call: Call, real: impl Fn() -> F + Send) -> Result<T, SiteError>
+    async fn plain<T, F>(&self, call: CallKind, real: impl Fn() -> F + Send) -> Result<T, SiteError>
     where
         T: Send,
         F: Future<Output = Result<T, SiteError>> + Send,
@@ -145,71 +145,71 @@ impl Site for FaultySite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.plain(Call::Describe, || self.inner.describe()).await
+        self.plain(CallKind::Describe, || self.inner.describe()).await
     }
 
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         let falsify = |fault, status| Some(false_status(fault, status));
-        self.strike(Call::Status, || self.inner.status(tags), falsify).await
+        self.strike(CallKind::Status, || self.inner.status(tags), falsify).await
     }
 
     async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
-        self.plain(Call::Submit, || self.inner.submit(order)).await
+        self.plain(CallKind::Submit, || self.inner.submit(order)).await
     }
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
-        self.plain(Call::FindByTag, || self.inner.find_by_tag(tag)).await
+        self.plain(CallKind::FindByTag, || self.inner.find_by_tag(tag)).await
     }
 
     async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        self.plain(Call::DecideGate, || self.inner.decide_gate(tag, decision)).await
+        self.plain(CallKind::DecideGate, || self.inner.decide_gate(tag, decision)).await
     }
 
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.plain(Call::Cancel, || self.inner.cancel(tag, lrm_id)).await
+        self.plain(CallKind::Cancel, || self.inner.cancel(tag, lrm_id)).await
     }
 
     async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        self.plain(Call::Cancel, || self.inner.withdraw(tag, lrm_id)).await
+        self.plain(CallKind::Cancel, || self.inner.withdraw(tag, lrm_id)).await
     }
 
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
-        self.plain(Call::RemoveAttempt, || self.inner.remove_attempt(tag)).await
+        self.plain(CallKind::RemoveAttempt, || self.inner.remove_attempt(tag)).await
     }
 
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
-        self.plain(Call::ListAttempts, || self.inner.list_attempts()).await
+        self.plain(CallKind::ListAttempts, || self.inner.list_attempts()).await
     }
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
-        self.plain(Call::Inspect, || self.inner.inspect(place)).await
+        self.plain(CallKind::Inspect, || self.inner.inspect(place)).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
-        self.plain(Call::StartCopy, || self.inner.start_copy(order)).await
+        self.plain(CallKind::StartCopy, || self.inner.start_copy(order)).await
     }
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
-        self.plain(Call::CopyStatus, || self.inner.copy_status(order)).await
+        self.plain(CallKind::CopyStatus, || self.inner.copy_status(order)).await
     }
 
     async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
-        self.plain(Call::StopCopy, || self.inner.stop_copy(order, discard)).await
+        self.plain(CallKind::StopCopy, || self.inner.stop_copy(order, discard)).await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.plain(Call::HasContent, || self.inner.has_content(digest)).await
+        self.plain(CallKind::HasContent, || self.inner.has_content(digest)).await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.plain(Call::DeleteContent, || self.inner.delete_content(digest)).await
+        self.plain(CallKind::DeleteContent, || self.inner.delete_content(digest)).await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
-        self.plain(Call::Read, || self.inner.read(what, offset, limit)).await
+        self.plain(CallKind::Read, || self.inner.read(what, offset, limit)).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.plain(Call::RoundTrip, || self.inner.round_trip(to)).await
+        self.plain(CallKind::RoundTrip, || self.inner.round_trip(to)).await
     }
 }

@@ -11,6 +11,7 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use tokio::sync::Semaphore;
 
+use super::listing::{Listing, Run};
 use super::{FileArea, InspectStatus, SiteFiles, SourceArea};
 use crate::local::root::{ATTEMPTS, Root};
 use crate::port::{CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream};
@@ -134,6 +135,16 @@ impl SiteFiles for Attached {
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
         self.run(move |shared| shared.read(&what, offset, limit)).await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let place = place.clone();
+        self.call(move |area| area.list(&place)).await
+    }
+
+    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+        let (place, runs) = (place.clone(), runs.to_vec());
+        self.call(move |area| area.runs(&place, &runs)).await
     }
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {

@@ -85,15 +85,20 @@ impl Dir {
     }
 
     /// Opens a path for reading name by name, refusing every link.
-    pub(super) fn beneath_without_links(&self, path: &str) -> io::Result<File> {
-        match path.rsplit_once('/') {
-            None => self.read(path),
-            Some((parents, name)) => {
-                let mut parents = parents.split('/');
-                let first = self.dir(parents.next().unwrap_or_default())?;
-                parents.try_fold(first, |dir, name| dir.dir(name))?.read(name)
-            }
-        }
+    pub(super) fn beneath_without_links(&self, path: impl AsRef<[u8]>) -> io::Result<File> {
+        let (parent, name) = self.parent_of(path.as_ref())?;
+        parent.as_ref().unwrap_or(self).read(name)
+    }
+
+    /// The directory that a path's last name is in, `None` if that is this one, and that name.
+    /// No link is followed.
+    pub(super) fn parent_of<'a>(&self, path: &'a [u8]) -> io::Result<(Option<Self>, &'a [u8])> {
+        let Some(end) = path.iter().rposition(|byte| *byte == b'/') else {
+            return Ok((None, path));
+        };
+        let mut parents = path[..end].split(|byte| *byte == b'/');
+        let first = self.dir(parents.next().unwrap_or_default())?;
+        Ok((Some(parents.try_fold(first, |dir, name| dir.dir(name))?), &path[end + 1..]))
     }
 
     /// What a name stands for, without following it.
@@ -252,7 +257,7 @@ mod tests {
         rustix::fs::mkfifoat(&root, "pipe", Mode::RWXU).unwrap();
         let (opened, result) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            for open in [Dir::beneath, Dir::beneath_without_links] {
+            for open in [Dir::beneath, |dir: &Dir, path: &str| dir.beneath_without_links(path)] {
                 opened.send(open(&root, "pipe").is_ok()).unwrap();
             }
         });

@@ -19,6 +19,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::beneath::Dir;
+use super::fetch_tree::bring_tree;
 use super::push::{insist, pace};
 use super::remote::PIECE;
 use super::root::STORE;
@@ -106,7 +108,7 @@ impl Fetching {
 
     fn forget(&self, order: &CopyOrder, name: &str) -> Option<Fetch> {
         // It may never have been there.
-        let _ = std::fs::remove_file(self.place(order));
+        let _ = remove(&self.place(order));
         self.fetches().remove(name)
     }
 }
@@ -131,6 +133,11 @@ async fn bring(
         tokio::fs::create_dir_all(store).await.map_err(here)?;
     }
     let (wanted, part) = (file(order), to.with_extension("part"));
+    let listing = insist(|| source.list(&order.source.place)).await;
+    if let Some(listing) = listing.map_err(|error| (CopyBlame::Source, error.to_string()))? {
+        bring_tree(source, order, Arc::new(listing), part.clone(), done).await?;
+        return tokio::fs::rename(&part, to).await.map_err(here);
+    }
     let mut data = tokio::fs::OpenOptions::new();
     let mut data = data.read(true).append(true).create(true).open(&part).await.map_err(here)?;
     let mut hasher = blake3::Hasher::new();
@@ -156,6 +163,12 @@ async fn bring(
         return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
     }
     tokio::fs::rename(&part, to).await.map_err(here)
+}
+
+/// Removes a file, or a directory with all below it.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    Dir::open(parent)?.remove(name)
 }
 
 async fn read_all(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) -> io::Result<u64> {

@@ -23,6 +23,7 @@
 //! plane (or its deputy at the site) and agents.
 
 pub mod agent;
+pub mod listing;
 pub mod manifest;
 
 mod area;
@@ -31,13 +32,17 @@ mod beneath;
 mod contents;
 mod copies;
 pub mod fetch;
+mod fetch_tree;
 mod inspect;
 mod process;
 mod push;
+mod push_tree;
 mod rate;
 pub(crate) mod remote;
+mod remote_tree;
 mod root;
 mod task;
+mod tree;
 mod wire;
 
 use std::fmt::Debug;
@@ -47,6 +52,7 @@ use cospan_domain::ids::Digest;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 
+use self::listing::{Listing, Run};
 use crate::port::{CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError};
 
 pub use area::{AreaConfig, FileArea, SourceArea};
@@ -76,4 +82,14 @@ pub trait SiteFiles: Debug + Send + Sync {
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError>;
     /// See [`crate::port::Site::read`].
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError>;
+    /// What is below a directory; `None` if the place is a file.
+    ///
+    /// # Errors
+    /// `Refused` if there is nothing, or something that cannot be content.
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError>;
+    /// Runs of files below a directory, one behind the other.
+    ///
+    /// # Errors
+    /// `Refused` if a file is not there any more, or has less.
+    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError>;
 }

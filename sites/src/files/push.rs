@@ -13,14 +13,16 @@ use sha2::Digest as _;
 use tokio::time::Instant;
 
 use super::SiteFiles;
+use super::listing::hex;
+use super::push_tree::TreeDestination;
 use super::remote::PIECE;
 use crate::port::{CopyBlame, CopyOrder, Piece, Readable, SiteError};
 
 /// A connection that is gone is waited for so long.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Between two tries.
-const PAUSE: Duration = Duration::from_secs(2);
+pub(super) const PAUSE: Duration = Duration::from_secs(2);
 
 /// A site that takes pieces.
 #[async_trait]
@@ -29,7 +31,7 @@ pub(super) trait Destination: Send + Sync {
     async fn arrived(&self, name: &str) -> Result<u64, SiteError>;
     /// Appends to a copy of which so many bytes are there.
     async fn put(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError>;
-    /// Makes a copy of a file that the site has itself.
+    /// Makes a copy of a file or directory that the site has itself.
     async fn duplicate(&self, name: &str, from: &FilePlace) -> Result<(), SiteError>;
     /// Gives a whole copy its place; the sum is its SHA-256 in hexadecimal digits.
     async fn commit(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError>;
@@ -48,18 +50,18 @@ pub(super) struct Push<D> {
     pub(super) done: Arc<AtomicU64>,
 }
 
-type Trouble = (CopyBlame, String);
+pub(super) type Trouble = (CopyBlame, String);
 
-fn source(error: SiteError) -> Trouble {
+pub(super) fn source(error: SiteError) -> Trouble {
     (CopyBlame::Source, error.to_string())
 }
 
-fn destination(error: SiteError) -> Trouble {
+pub(super) fn destination(error: SiteError) -> Trouble {
     (CopyBlame::Destination, error.to_string())
 }
 
 /// Whether it may be otherwise when the connection is there again.
-fn is_passing(error: &SiteError) -> bool {
+pub(super) fn is_passing(error: &SiteError) -> bool {
     matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_))
 }
 
@@ -86,8 +88,12 @@ pub(super) async fn pace(limit: Option<BitsPerSecond>, bytes: usize, started: In
     }
 }
 
-impl<D: Destination> Push<D> {
+impl<D: TreeDestination> Push<D> {
     pub(super) async fn run(self) -> Result<(), Trouble> {
+        let place = &self.order.source.place;
+        if let Some(listing) = insist(|| self.source.list(place)).await.map_err(source)? {
+            return self.run_tree(&listing).await;
+        }
         let resumed = insist(|| self.to.arrived(&self.name)).await.map_err(destination)?;
         match self.once(resumed).await {
             // What was there may be to blame.
@@ -138,7 +144,7 @@ impl<D: Destination> Push<D> {
         } else if wanted.size.0 == 0 {
             insist(|| self.to.put(&self.name, 0, Vec::new())).await.map_err(destination)?;
         }
-        let sum: String = sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sum = hex(sum);
         insist(|| self.to.commit(&self.name, wanted, &sum)).await.map_err(destination)
     }
 

@@ -2,8 +2,9 @@
 //!
 //! What is digested or copied passes through here, so that its BLAKE3 is known without anything
 //! of ours at the site; what arrived there is compared by its SHA-256, where the site has a tool
-//! for that. Directories do not travel this way yet. A copy is a task of this process: after a
-//! restart it is one that failed half-way, and the next one goes on where it stood.
+//! for that. Directories travel as their listing and the bytes of their files, one behind the
+//! other. A copy is a task of this process: after a restart it is one that failed half-way, and the
+//! next one goes on where it stood.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,7 @@ use cospan_domain::units::Bytes;
 use tokio::task::JoinHandle;
 
 use super::SiteFiles;
+use super::listing::{self, Listing, Run};
 use super::push::{Destination, Push};
 use super::root::{FILES, STORE, WORK};
 use crate::agent::{self, Agent, Request};
@@ -44,7 +46,7 @@ pub(crate) struct RemoteFiles {
 /// Its files, for whatever works on them.
 #[derive(Debug)]
 pub(super) struct Place {
-    agent: Agent,
+    pub(super) agent: Agent,
 }
 
 /// A copy of this process.
@@ -114,7 +116,11 @@ impl Place {
         Ok(self.agent.ask(words, Request::default()).await?)
     }
 
-    async fn copied(&self, name: &str, digest: Digest) -> Result<(bool, Option<u64>), SiteError> {
+    pub(super) async fn copied(
+        &self,
+        name: &str,
+        digest: Digest,
+    ) -> Result<(bool, Option<u64>), SiteError> {
         let answer = self.ask(&["copied", name, &digest.to_string()]).await?;
         let whole = answer.0.lines().any(|line| line == "whole");
         Ok((whole, answer.last("size").and_then(|size| size.parse().ok())))
@@ -168,7 +174,18 @@ impl SiteFiles for RemoteFiles {
         self.place.piece(&path, offset.0, limit).await
     }
 
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        self.place.list(&path(place)).await
+    }
+
+    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+        self.place.runs(&path(place), runs).await
+    }
+
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        if let Some(listing) = self.list(place).await? {
+            return listing::inspect(self, place, &listing).await;
+        }
         let path = path(place);
         let mut hasher = blake3::Hasher::new();
         let (mut offset, mut first) = (0_u64, None);

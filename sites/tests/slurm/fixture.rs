@@ -17,7 +17,7 @@ use cospan_sites::contract::SiteFixture;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
 use cospan_sites::local::{LocalConfig, LocalSite};
-use cospan_sites::port::Site;
+use cospan_sites::port::{FilePlace, Inspected, Site};
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 use cospan_sites::wrapper::seal::Seal;
 
@@ -158,8 +158,20 @@ impl SlurmSiteFixture {
 
     /// Puts a user's file there.
     pub fn put_neighbours_file(&self, name: &str, bytes: &[u8]) -> Content {
-        std::fs::write(self.place.join("near/files").join(name), bytes).unwrap();
+        std::fs::write(self.neighbours_files().join(name), bytes).unwrap();
         Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
+    }
+
+    /// Where users' files are there.
+    pub fn neighbours_files(&self) -> PathBuf {
+        self.place.join("near/files")
+    }
+
+    /// What a file or directory there is.
+    pub async fn inspect_neighbours(&self, place: &FilePlace) -> Inspected {
+        let (agent, total) = (self.config.copy_agent.clone(), Resources::processors(1));
+        let local = LocalConfig::new(self.neighbour(), self.place.join("near"), total, agent);
+        LocalSite::new(local).unwrap().inspect(place).await.unwrap()
     }
 
     pub fn root(&self) -> PathBuf {

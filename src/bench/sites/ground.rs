@@ -315,7 +315,11 @@ fn spawn(place: &Path, account: &Account) -> Result<Child> {
     account.run_as(&mut command, place);
     command.arg("--config").arg(place.join("cospan.toml")).arg("serve");
     command.env("PATH", format!("{}:{path}", place.join("bin").display()));
-    command.env_remove("COSPAN_LOG").current_dir(place).process_group(0);
+    command
+        .env_remove("COSPAN_LOG")
+        .env_remove("COSPAN_LISTEN")
+        .current_dir(place)
+        .process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     command.spawn().context("the server could not be started")
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use cospan_domain::units::DurationMs;
-use cospan_sites::fault::Call;
+use cospan_sites::port::CallKind;
 
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{
@@ -133,7 +133,11 @@ fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
             clock(one.from),
             clock(one.until),
             one.state.clone(),
-            if one.calls.len() == Call::ALL.len() { "all".into() } else { one.calls.join(", ") },
+            if one.calls.len() == CallKind::ALL.len() {
+                "all".into()
+            } else {
+                one.calls.join(", ")
+            },
         ]
     };
     let rows: Vec<Vec<String>> = rehearsal.injections.iter().map(row).collect();

@@ -1,5 +1,6 @@
 //! One module a command, or a family of commands.
 
+pub(super) mod background;
 pub(super) mod bench;
 pub(super) mod chaos;
 pub(super) mod cluster;

@@ -4,6 +4,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::background;
 use crate::cli::args::{LogFormatArg, ServeArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
@@ -15,9 +16,17 @@ use crate::http::Malformed;
 use crate::serve;
 
 /// Serves until a signal ends it.
-pub(crate) fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliError> {
     plan_chaos(args)?;
     let located = context.config()?;
+    if args.background {
+        let data = located.loaded.config.data_directory(&context.environment);
+        return background::start(context, &data);
+    }
+    if args.detached {
+        // One that leads a session already needs none.
+        let _ = rustix::process::setsid();
+    }
     log_to_stderr(context, &located)?;
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);

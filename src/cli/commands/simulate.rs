@@ -2,7 +2,7 @@
 
 mod progress;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cospan_actors::settings::Settings;
@@ -15,7 +15,7 @@ use cospan_simulator::world::batch::Discipline;
 
 use crate::cli::args_job::ClassArg;
 use crate::cli::args_simulate::{
-    EstimatesArg, ModelArg, OnBadArg, RunArgs, SchedulerArg, SimulateArgs, WorkloadArgs, YesNoArg,
+    EstimatesArg, ModelArg, OnBadArg, RunArgs, SchedulerArg, SimulateArgs, YesNoArg,
 };
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
@@ -27,6 +27,10 @@ use crate::simulate::workload::{Estimates, OwnFiles, Source, WorkloadOptions};
 use crate::simulate::{self, SimulateError, Study, Variant, Watcher};
 use progress::Display;
 
+/// A grid to begin with.
+const EXAMPLE: &str = include_str!("../../../examples/grid.toml");
+/// So many jobs come to it.
+const JOBS_OF_EXAMPLE: u32 = 500;
 /// Complaints of each kind that are told in full.
 const COMPLAINTS_KEPT: usize = 3;
 
@@ -56,7 +60,7 @@ fn text(report: &Report, to: &Path) -> String {
 
 fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
     let settings = settings(context)?;
-    let grid = Grid::load(&args.grid).map_err(|error| match error {
+    let grid = Grid::load(&grid_file(args)?).map_err(|error| match error {
         GridError::Unreadable { .. } => CliError::usage(
             error.to_string(),
             "`cospan simulate --help` tells what a grid file is for",
@@ -72,7 +76,7 @@ fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Study {
         grid,
-        workload: workload(&args.workload, *seed)?,
+        workload: workload(args, *seed)?,
         variants: variants(&args.runs, &settings.default_policies.rigid)?,
         seeds: (0..u64::from(*seeds)).map(|n| seed.wrapping_add(n)).collect(),
         settings,
@@ -80,6 +84,29 @@ fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
         until: until.map(|length| length.0),
         at_once: at_once.map_or_else(processors, |number| number as usize),
     })
+}
+
+/// The grid file that was named, or that of the example, which the user can change and name then.
+fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
+    if let Some(grid) = &args.grid {
+        return Ok(grid.clone());
+    }
+    writable(&args.to)?;
+    let file = args.to.join("grid.toml");
+    match std::fs::read(&file) {
+        Ok(found) if found != EXAMPLE.as_bytes() => Err(CliError::usage(
+            format!("{} is there, and is not the example", file.display()),
+            format!(
+                "simulate it with: cospan simulate {} --model lublin --jobs 500",
+                file.display()
+            ),
+        )),
+        Ok(_) => Ok(file),
+        Err(_) => match std::fs::write(&file, EXAMPLE) {
+            Ok(()) => Ok(file),
+            Err(error) => Err(CliError::file("write", &file, &error)),
+        },
+    }
 }
 
 /// Of the configuration that was named, else the defaults: what lies about on this
@@ -93,10 +120,13 @@ fn settings(context: &Context) -> Result<Settings, CliError> {
         .map_err(|error| CliError::usage(error.to_string(), "correct placement.policy"))
 }
 
-fn workload(args: &WorkloadArgs, seed: u64) -> Result<WorkloadOptions, CliError> {
-    let jobs = args.jobs.map(|jobs| jobs as usize);
+fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError> {
+    let SimulateArgs { workload: args, example, .. } = args;
+    let example = *example && args.log.is_none() && args.model.is_none();
+    let jobs = args.jobs.or(example.then_some(JOBS_OF_EXAMPLE)).map(|jobs| jobs as usize);
     let source = match (&args.log, args.model, jobs) {
         (Some(log), _, _) => Source::Log(log.clone()),
+        (None, None, Some(jobs)) if example => Source::Lublin { jobs },
         (None, Some(ModelArg::Lublin), Some(jobs)) => Source::Lublin { jobs },
         (None, Some(ModelArg::Poisson), Some(jobs)) => Source::Poisson {
             jobs,

@@ -7,7 +7,7 @@
 
 mod copy;
 mod mover;
-mod tree;
+pub(super) mod tree;
 mod trouble;
 mod watch;
 
@@ -177,4 +177,11 @@ fn inspect(order: &Order, watch: Arc<Watch>) -> Result<Inspected, Trouble> {
     };
     let content = Content { digest: moved.digest, size: Bytes(moved.size) };
     Ok(Inspected { content, directory })
+}
+
+/// Digest and size of what a directory is now.
+pub(super) fn content_of(directory: &Dir) -> Result<Content, String> {
+    let mut mover = Mover::new(Arc::default(), None, u64::MAX);
+    let moved = tree::tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;
+    Ok(Content { digest: moved.digest, size: Bytes(moved.size) })
 }

@@ -16,7 +16,7 @@ use crate::files::beneath::{Dir, kind};
 use crate::files::manifest::{self, Entry, EntryKind};
 
 /// Deepest directory; two open files are needed per level.
-const DEPTH_MAX: usize = 128;
+pub(in crate::files) const DEPTH_MAX: usize = 128;
 /// Most entries of one directory with all below it.
 const ENTRIES_MAX: usize = 1_000_000;
 
@@ -173,7 +173,7 @@ impl Walk<'_> {
 }
 
 /// Somebody may execute it.
-fn is_executable(stat: &Stat) -> bool {
+pub(in crate::files) fn is_executable(stat: &Stat) -> bool {
     stat.st_mode & 0o111 != 0
 }
 

@@ -137,7 +137,7 @@ fn the_das2_example_is_the_grid_of_the_koala_experiments() {
 
 #[test]
 fn the_small_example_has_three_sites_with_a_scheduler_of_each_kind() {
-    let grid = parsed(include_str!("../examples/grid-small.toml"));
+    let grid = parsed(include_str!("../../../../examples/grid.toml"));
     let disciplines: Vec<Discipline> = grid.sites.iter().map(|site| site.discipline).collect();
     assert_eq!(disciplines, [Discipline::Easy, Discipline::Conservative, Discipline::Fcfs]);
     assert_eq!(grid.processors_by_site(), [16, 16, 16]);

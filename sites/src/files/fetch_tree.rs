@@ -1,0 +1,147 @@
+//! A directory that is fetched from a site which only an agent can reach, to one of this machine.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cospan_domain::units::Bytes;
+use rustix::fs::{FileType, Mode};
+use tokio::time::Instant;
+
+use super::SiteFiles;
+use super::agent::content_of;
+use super::beneath::{Dir, kind};
+use super::fetch::remove;
+use super::listing::{Leaf, LeafKind, Listing, Run};
+use super::push::{insist, pace};
+use super::push_tree::{Sizes, missing};
+use crate::port::{CopyBlame, CopyOrder};
+
+/// Mode of files that somebody may execute.
+const EXECUTABLE: Mode = Mode::RWXU;
+
+/// Fetches a directory to a place of ours. What is there of its files is not fetched again, as
+/// long as the whole is right then; else the next try begins anew.
+pub(super) async fn bring_tree(
+    source: &dyn SiteFiles,
+    order: &CopyOrder,
+    listing: Arc<Listing>,
+    to: PathBuf,
+    done: &AtomicU64,
+) -> Result<(), (CopyBlame, String)> {
+    let at_source = |why: String| (CopyBlame::Source, why);
+    if order.chunk.is_some() {
+        let why = "it is a directory, and was to be read in chunks";
+        return Err(at_source(why.to_owned()));
+    }
+    if Bytes(listing.size()) != order.content.size {
+        let (is, wanted) = (listing.size(), order.content.size.0);
+        return Err(at_source(format!("it has {is} bytes instead of {wanted}")));
+    }
+    let (place, plan) = (to.clone(), listing.clone());
+    let there = blocking(&to, move || begin(&place, &plan)).await?;
+    let mut arrived = 0;
+    for runs in listing.batches() {
+        let started = Instant::now();
+        let all: u64 = runs.iter().map(|run| u64::from(run.length)).sum();
+        let runs = missing(&runs, &there);
+        if !runs.is_empty() {
+            let bytes = insist(|| source.runs(&order.source.place, &runs)).await;
+            let bytes = bytes.map_err(|error| at_source(error.to_string()))?;
+            let (place, length) = (to.clone(), bytes.len());
+            blocking(&to, move || write(&place, &runs, &bytes)).await?;
+            pace(order.limit, length, started).await;
+        }
+        arrived += all;
+        done.store(arrived, Ordering::Relaxed);
+    }
+    let (place, plan, wanted) = (to.clone(), listing, order.content);
+    let found = blocking(&to, move || {
+        finish(&place, &plan)?;
+        let found = content_of(&Dir::open(&place)?);
+        if found.as_ref().ok() != Some(&wanted) {
+            remove(&place)?;
+        }
+        Ok(found)
+    });
+    match found.await? {
+        Ok(found) if found == wanted => Ok(()),
+        Ok(_) => Err(at_source("it is not what was ordered".to_owned())),
+        Err(why) => Err(at_source(why)),
+    }
+}
+
+/// Does something with our file system where it holds nobody up.
+async fn blocking<T: Send + 'static>(
+    to: &Path,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, (CopyBlame, String)> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
+    done.map_err(|error| (CopyBlame::Destination, format!("{}: {error}", to.display())))
+}
+
+/// Makes the directories; if something stands in their way, once more from nothing.
+fn begin(to: &Path, listing: &Listing) -> io::Result<Sizes> {
+    prepare(to, listing).or_else(|_| {
+        remove(to)?;
+        prepare(to, listing)
+    })
+}
+
+fn prepare(to: &Path, listing: &Listing) -> io::Result<Sizes> {
+    std::fs::DirBuilder::new().recursive(true).create(to)?;
+    let top = Dir::open(to)?;
+    let mut sizes = Sizes::new();
+    for leaf in listing.leaves() {
+        let (parent, name) = top.parent_of(&leaf.path)?;
+        let parent = parent.as_ref().unwrap_or(&top);
+        match leaf.kind {
+            LeafKind::Directory => drop(parent.ensure_dir(name)?),
+            LeafKind::Link(_) => {}
+            LeafKind::File { .. } => match parent.find(name)? {
+                Some(stat) if kind(&stat) == FileType::RegularFile => {
+                    sizes.insert(leaf.path.clone(), stat.st_size.unsigned_abs());
+                }
+                Some(_) => parent.remove(name)?,
+                None => {}
+            },
+        }
+    }
+    Ok(sizes)
+}
+
+fn write(to: &Path, runs: &[Run], mut bytes: &[u8]) -> io::Result<()> {
+    let top = Dir::open(to)?;
+    for run in runs {
+        let (own, rest) = bytes.split_at(bytes.len().min(run.length as usize));
+        bytes = rest;
+        let (parent, name) = top.parent_of(&run.path)?;
+        let file: File = parent.as_ref().unwrap_or(&top).write(name)?;
+        file.write_all_at(own, run.offset)?;
+    }
+    Ok(())
+}
+
+/// Makes the links, and executable what is to be.
+fn finish(to: &Path, listing: &Listing) -> io::Result<()> {
+    let top = Dir::open(to)?;
+    let finish = |Leaf { path, kind }: &Leaf| {
+        let (parent, name) = top.parent_of(path)?;
+        let parent = parent.as_ref().unwrap_or(&top);
+        match kind {
+            LeafKind::File { executable: true, .. } => {
+                Ok(rustix::fs::fchmod(parent.write(name)?, EXECUTABLE)?)
+            }
+            LeafKind::Link(target) => {
+                parent.remove(name)?;
+                parent.link_to(&target[..], name)
+            }
+            LeafKind::File { .. } | LeafKind::Directory => Ok(()),
+        }
+    };
+    listing.leaves().iter().try_for_each(finish)
+}

@@ -1,0 +1,284 @@
+//! A directory as it travels piece by piece: what is in it, and runs of its files.
+
+use std::collections::BTreeSet;
+
+use cospan_domain::content::Content;
+use cospan_domain::ids::Digest;
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::Bytes;
+use sha2::Digest as _;
+
+use super::SiteFiles;
+use super::manifest::{self, Entry, EntryKind};
+use super::remote::PIECE;
+use crate::port::{Inspected, SiteError};
+
+/// Most runs that are asked for at a time: each costs a site a process or two.
+const RUNS_MAX: usize = 256;
+
+/// Most bytes of names that are told at a time: they become words of a command.
+pub(super) const NAMES_MAX: usize = 48 << 10;
+
+/// One thing below a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its path below the directory, without a slash in front.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: LeafKind,
+}
+
+/// What is below a directory, before its files are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeafKind {
+    /// A directory; what is in it has leaves of its own.
+    Directory,
+    /// A file.
+    File {
+        /// Somebody may execute it.
+        executable: bool,
+        /// Bytes in it.
+        size: u64,
+    },
+    /// A symbolic link, and what it points to.
+    Link(Vec<u8>),
+}
+
+/// All that is below a directory, sorted by path. Each path is names below directories of the
+/// same listing, and no link leads out: who makes it anew makes nothing elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing(Vec<Leaf>);
+
+/// Some bytes of a file below a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Its path below the directory.
+    pub path: Vec<u8>,
+    /// First byte.
+    pub offset: u64,
+    /// How many.
+    pub length: u32,
+}
+
+impl Run {
+    /// The byte behind it.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
+}
+
+impl Listing {
+    /// What a site says that there is.
+    ///
+    /// # Errors
+    /// `Refused` if it cannot be, or a link leads out.
+    pub fn new(mut leaves: Vec<Leaf>) -> Result<Self, SiteError> {
+        leaves.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        let mut directories = BTreeSet::<&[u8]>::new();
+        let mut last = None;
+        for leaf in &leaves {
+            let path = &leaf.path[..];
+            let name = |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&0);
+            let parent = path.iter().rposition(|byte| *byte == b'/').map(|end| &path[..end]);
+            let is_there = parent.is_none_or(|parent| directories.contains(parent));
+            if !path.split(|byte| *byte == b'/').all(name) || !is_there || last == Some(path) {
+                let shown = String::from_utf8_lossy(path);
+                return Err(SiteError::Refused(format!("{shown:?} cannot be in a directory")));
+            }
+            if leaf.kind == LeafKind::Directory {
+                directories.insert(path);
+            }
+            last = Some(path);
+        }
+        let links: Vec<Entry> = leaves.iter().filter_map(link).collect();
+        manifest::check_links(&links).map_err(|error| SiteError::Refused(error.to_string()))?;
+        Ok(Self(leaves))
+    }
+
+    pub(super) fn leaves(&self) -> &[Leaf] {
+        &self.0
+    }
+
+    /// All files from beginning to end, in their order, as much at a time as is asked for at
+    /// once. Files without bytes have a run as well.
+    pub(super) fn batches(&self) -> Vec<Vec<Run>> {
+        let mut batches = vec![Vec::new()];
+        let (mut bytes, mut names) = (0, 0);
+        for (path, size) in self.files() {
+            let mut offset = 0;
+            loop {
+                let batch = batches.last().map_or(0, Vec::len);
+                if bytes >= PIECE || batch >= RUNS_MAX || names >= NAMES_MAX {
+                    batches.push(Vec::new());
+                    (bytes, names) = (0, 0);
+                }
+                let room = u64::from(PIECE - bytes);
+                let length = u32::try_from((size - offset).min(room)).unwrap_or(PIECE);
+                bytes += length;
+                names += path.len();
+                if let Some(batch) = batches.last_mut() {
+                    batch.push(Run { path: path.to_vec(), offset, length });
+                }
+                offset += u64::from(length);
+                if offset >= size {
+                    break;
+                }
+            }
+        }
+        batches
+    }
+
+    /// All files and their sizes.
+    fn files(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.0.iter().filter_map(|leaf| match leaf.kind {
+            LeafKind::File { size, .. } => Some((&leaf.path[..], size)),
+            LeafKind::Directory | LeafKind::Link(_) => None,
+        })
+    }
+
+    /// Bytes of all files.
+    pub(super) fn size(&self) -> u64 {
+        self.files().map(|(_, size)| size).fold(0, u64::saturating_add)
+    }
+}
+
+fn link(leaf: &Leaf) -> Option<Entry> {
+    let LeafKind::Link(target) = &leaf.kind else { return None };
+    Some(Entry { path: leaf.path.clone(), kind: EntryKind::Link { target: target.clone() } })
+}
+
+/// Finds out what a directory is while its files pass by, in their order.
+pub(super) struct Digester<'a> {
+    listing: &'a Listing,
+    sizes: Vec<u64>,
+    digests: Vec<Digest>,
+    file: blake3::Hasher,
+    all: sha2::Sha256,
+}
+
+impl<'a> Digester<'a> {
+    pub(super) fn new(listing: &'a Listing) -> Self {
+        let sizes = listing.files().map(|(_, size)| size).collect();
+        let (file, all) = (blake3::Hasher::new(), sha2::Sha256::new());
+        Self { listing, sizes, digests: Vec::new(), file, all }
+    }
+
+    /// Takes the bytes of the next runs.
+    pub(super) fn take(&mut self, runs: &[Run], mut bytes: &[u8]) {
+        for run in runs {
+            let (now, rest) = bytes.split_at(bytes.len().min(run.length as usize));
+            self.file.update(now);
+            self.all.update(now);
+            bytes = rest;
+            if self.sizes.get(self.digests.len()).is_none_or(|size| run.end() >= *size) {
+                self.digests.push(Digest(*self.file.finalize().as_bytes()));
+                self.file.reset();
+            }
+        }
+    }
+
+    /// The digest of the directory, and the SHA-256 of all files, one behind the other.
+    pub(super) fn end(self) -> (Digest, String) {
+        let mut digests = self.digests.into_iter();
+        let entry = |leaf: &Leaf| {
+            let kind = match &leaf.kind {
+                LeafKind::Directory => EntryKind::Directory,
+                LeafKind::Link(target) => EntryKind::Link { target: target.clone() },
+                LeafKind::File { executable, size } => EntryKind::File {
+                    executable: *executable,
+                    size: *size,
+                    digest: digests.next().unwrap_or(Digest([0; 32])),
+                },
+            };
+            Entry { path: leaf.path.clone(), kind }
+        };
+        let digest = manifest::digest(self.listing.0.iter().map(entry).collect());
+        (digest, hex(self.all))
+    }
+}
+
+/// A SHA-256 as the site's tool prints it.
+pub(super) fn hex(sum: sha2::Sha256) -> String {
+    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Finds out what a directory at a site is, by reading all of it.
+pub(super) async fn inspect(
+    files: &dyn SiteFiles,
+    place: &FilePlace,
+    listing: &Listing,
+) -> Result<Inspected, SiteError> {
+    let mut digester = Digester::new(listing);
+    for runs in listing.batches() {
+        let bytes = files.runs(place, &runs).await?;
+        digester.take(&runs, &bytes);
+    }
+    if files.list(place).await?.as_ref() != Some(listing) {
+        return Err(SiteError::Refused("it changed while it was read".to_owned()));
+    }
+    let content = Content { digest: digester.end().0, size: Bytes(listing.size()) };
+    Ok(Inspected { content, directory: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(path: &str, kind: LeafKind) -> Leaf {
+        Leaf { path: path.into(), kind }
+    }
+
+    fn file(path: &str, size: u64) -> Leaf {
+        leaf(path, LeafKind::File { executable: false, size })
+    }
+
+    #[test]
+    fn what_would_be_made_elsewhere_is_no_listing() {
+        let directory = || leaf("d", LeafKind::Directory);
+        assert!(Listing::new(vec![file("d/x", 1), directory(), file("d.x", 0)]).is_ok());
+        for wrong in [
+            vec![file("", 1)],
+            vec![file("../x", 1)],
+            vec![file("/x", 1)],
+            vec![file("d/x", 1)],
+            vec![directory(), file("d/./x", 1)],
+            vec![directory(), file("d/..", 1)],
+            vec![file("d", 1), file("d/x", 1)],
+            vec![directory(), directory()],
+            vec![leaf("d", LeafKind::Link("e".into())), file("d/x", 1)],
+            vec![leaf("x", LeafKind::Link("..".into()))],
+            vec![leaf("x", LeafKind::Link("/etc".into()))],
+        ] {
+            let refused = Listing::new(wrong.clone());
+            assert!(matches!(refused, Err(SiteError::Refused(_))), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn batches_have_all_bytes_of_all_files_once_and_never_too_many() {
+        let sizes = [0, 1, u64::from(PIECE), u64::from(PIECE) * 2 + 5, 0, 7];
+        let many = (0..1_000).map(|n| file(&format!("many-{n:04}"), 3));
+        let leaves = sizes.iter().enumerate().map(|(n, size)| file(&format!("{n}"), *size));
+        let listing = Listing::new(leaves.chain(many).collect()).unwrap();
+        let batches = listing.batches();
+        let mut read = Vec::<(Vec<u8>, u64)>::new();
+        for run in batches.iter().flatten() {
+            match read.last_mut().filter(|(path, _)| *path == run.path) {
+                Some((_, end)) => {
+                    assert_eq!(*end, run.offset);
+                    *end = run.end();
+                }
+                None => {
+                    assert_eq!(run.offset, 0);
+                    read.push((run.path.clone(), run.end()));
+                }
+            }
+        }
+        let files = listing.files().map(|(path, size)| (path.to_vec(), size));
+        assert_eq!(read, files.collect::<Vec<_>>());
+        for batch in &batches {
+            let bytes: u32 = batch.iter().map(|run| run.length).sum();
+            assert!(batch.len() <= RUNS_MAX && bytes <= PIECE);
+        }
+    }
+}

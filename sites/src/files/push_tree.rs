@@ -1,0 +1,182 @@
+//! One directory by way of this process, from any source to a site that takes pieces.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use cospan_domain::content::Content;
+use cospan_domain::units::Bytes;
+use tokio::time::Instant;
+
+use super::listing::{Digester, LeafKind, Listing, Run};
+use super::push::{Destination, PATIENCE, PAUSE, Push, Trouble};
+use super::push::{destination, insist, is_passing, pace, source};
+use crate::port::{CopyBlame, SiteError};
+
+/// How many bytes there are of each file that is there.
+pub(super) type Sizes = BTreeMap<Vec<u8>, u64>;
+
+/// A site that takes pieces of directories.
+#[async_trait]
+pub(super) trait TreeDestination: Destination {
+    /// Begins a copy, or takes up what is there of it; makes its directories.
+    async fn begin(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError>;
+    /// Appends to files of which what is before the run is there; says which are executable.
+    async fn fill(&self, name: &str, runs: &[(Run, bool)], bytes: Vec<u8>)
+    -> Result<(), SiteError>;
+    /// Makes its links, sees that all and nothing else is there, and gives it its place; the
+    /// sum is the SHA-256 of all its files, one behind the other, in hexadecimal digits.
+    async fn settle(
+        &self,
+        name: &str,
+        listing: &Listing,
+        content: Content,
+        sum: &str,
+    ) -> Result<(), SiteError>;
+}
+
+impl<D: TreeDestination> Push<D> {
+    pub(super) async fn run_tree(&self, listing: &Listing) -> Result<(), Trouble> {
+        if self.order.chunk.is_some() {
+            let why = "it is a directory, and was to be read in chunks";
+            return Err((CopyBlame::Source, why.to_owned()));
+        }
+        if Bytes(listing.size()) != self.order.content.size {
+            let (is, wanted) = (listing.size(), self.order.content.size.0);
+            return Err((CopyBlame::Source, format!("it has {is} bytes instead of {wanted}")));
+        }
+        let there = if self.is_own { Sizes::new() } else { self.begin(listing).await? };
+        let resumed = !there.is_empty();
+        match self.tree_once(listing, there).await {
+            // What was there may be to blame.
+            Err((CopyBlame::Destination, _)) if resumed => {
+                insist(|| self.to.discard(&self.name)).await.map_err(destination)?;
+                let there = self.begin(listing).await?;
+                self.tree_once(listing, there).await
+            }
+            done => done,
+        }
+    }
+
+    async fn begin(&self, listing: &Listing) -> Result<Sizes, Trouble> {
+        insist(|| self.to.begin(&self.name, listing)).await.map_err(destination)
+    }
+
+    /// All of the source is read, to know that it is what was ordered; what is there already is
+    /// not sent again.
+    async fn tree_once(&self, listing: &Listing, mut there: Sizes) -> Result<(), Trouble> {
+        let (content, place) = (self.order.content, &self.order.source.place);
+        let executable: BTreeMap<&[u8], bool> = executables(listing);
+        let mut digester = Digester::new(listing);
+        let mut done = 0;
+        for runs in listing.batches() {
+            let started = Instant::now();
+            let bytes = insist(|| self.source.runs(place, &runs)).await.map_err(source)?;
+            digester.take(&runs, &bytes);
+            if !self.is_own {
+                self.send_runs(listing, &runs, &bytes, &executable, &mut there).await?;
+                pace(self.order.limit, bytes.len(), started).await;
+            }
+            done += bytes.len() as u64;
+            self.done.store(done, Ordering::Relaxed);
+        }
+        let (digest, sum) = digester.end();
+        if digest != content.digest {
+            return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
+        }
+        if self.is_own {
+            insist(|| self.to.duplicate(&self.name, place)).await.map_err(destination)?;
+        }
+        let settle = || self.to.settle(&self.name, listing, content, &sum);
+        insist(settle).await.map_err(destination)
+    }
+
+    /// Sends what of these runs is not there.
+    async fn send_runs(
+        &self,
+        listing: &Listing,
+        runs: &[Run],
+        bytes: &[u8],
+        executable: &BTreeMap<&[u8], bool>,
+        there: &mut Sizes,
+    ) -> Result<(), Trouble> {
+        let tried = Instant::now();
+        loop {
+            let missing = missing(runs, there);
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let bytes = bytes_of(&missing, runs, bytes);
+            let is = |run: Run| {
+                let executable = executable.get(&run.path[..]).copied().unwrap_or(false);
+                (run, executable)
+            };
+            let missing: Vec<_> = missing.into_iter().map(is).collect();
+            match self.to.fill(&self.name, &missing, bytes).await {
+                Ok(()) => {
+                    there.extend(missing.into_iter().map(|(run, _)| {
+                        let end = run.end();
+                        (run.path, end)
+                    }));
+                }
+                Err(error) if is_passing(&error) && tried.elapsed() < PATIENCE => {
+                    tokio::time::sleep(PAUSE).await;
+                    *there = self.begin(listing).await?;
+                }
+                Err(error) => return Err(destination(error)),
+            }
+        }
+    }
+}
+
+fn executables(listing: &Listing) -> BTreeMap<&[u8], bool> {
+    let leaves = listing.leaves().iter();
+    let files = leaves.filter_map(|leaf| match leaf.kind {
+        LeafKind::File { executable, .. } => Some((&leaf.path[..], executable)),
+        LeafKind::Directory | LeafKind::Link(_) => None,
+    });
+    files.collect()
+}
+
+/// Of these runs what is not there yet.
+pub(super) fn missing(runs: &[Run], there: &Sizes) -> Vec<Run> {
+    let left = |run: &Run| {
+        let known = there.get(&run.path).copied();
+        let offset = known.unwrap_or(0).max(run.offset);
+        let length = u32::try_from(run.end().saturating_sub(offset)).unwrap_or(0);
+        (length > 0 || known.is_none()).then(|| Run { path: run.path.clone(), offset, length })
+    };
+    runs.iter().filter_map(left).collect()
+}
+
+/// The bytes of what is missing of these runs, whose bytes are these.
+fn bytes_of(missing: &[Run], runs: &[Run], mut bytes: &[u8]) -> Vec<u8> {
+    let (mut missing, mut to_send) = (missing.iter().peekable(), Vec::new());
+    for run in runs {
+        let (own, rest) = bytes.split_at(bytes.len().min(run.length as usize));
+        bytes = rest;
+        if let Some(left) = missing.next_if(|left| left.path == run.path) {
+            let known = (left.offset - run.offset) as usize;
+            to_send.extend_from_slice(own.get(known..).unwrap_or_default());
+        }
+    }
+    to_send
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(path: &str, offset: u64, length: u32) -> Run {
+        Run { path: path.into(), offset, length }
+    }
+
+    #[test]
+    fn only_what_is_not_there_is_sent_and_empty_files_are_made() {
+        let runs = [run("a", 4, 3), run("b", 0, 4), run("c", 0, 2), run("d", 0, 0), run("e", 0, 0)];
+        let there = [("a", 7), ("b", 1), ("e", 0)].map(|(path, size)| (path.into(), size));
+        let left = missing(&runs, &there.into());
+        assert_eq!(left, [run("b", 1, 3), run("c", 0, 2), run("d", 0, 0)]);
+        assert_eq!(bytes_of(&left, &runs, b"456bcde12"), b"cde12");
+    }
+}

@@ -1,0 +1,201 @@
+//! Directories of a site that only an agent can reach.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use async_trait::async_trait;
+use cospan_domain::content::Content;
+
+use super::listing::{Leaf, LeafKind, Listing, NAMES_MAX, Run};
+use super::push_tree::{Sizes, TreeDestination};
+use super::remote::Place;
+use super::root::INCOMING;
+use crate::agent::{self, Request};
+use crate::exec::Lane;
+use crate::port::SiteError;
+
+/// A path as a word of a command: never an option.
+fn word(path: &[u8]) -> OsString {
+    OsString::from_vec([b"./", path].concat())
+}
+
+fn strange() -> SiteError {
+    SiteError::OutcomeUnknown("the answer is no listing".to_owned())
+}
+
+impl Place {
+    /// What is below the directory at this path below the root; `None` if it is a file.
+    pub(super) async fn list(&self, path: &str) -> Result<Option<Listing>, SiteError> {
+        let leaves = match self.raw(&["list-tree", path], b"tree\n").await? {
+            Some(listed) => leaves(&listed)?,
+            None => return Ok(None),
+        };
+        Listing::new(leaves).map(Some)
+    }
+
+    pub(super) async fn runs(&self, path: &str, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+        let mut words: Vec<OsString> = vec!["get-runs".into(), path.into()];
+        for run in runs {
+            words.push(word(&run.path));
+            words.extend([run.offset.to_string(), run.length.to_string()].map(OsString::from));
+        }
+        let bytes = self.raw(&words, b"runs\n").await?.unwrap_or_default();
+        let wanted: usize = runs.iter().map(|run| run.length as usize).sum();
+        if bytes.len() == wanted {
+            return Ok(bytes);
+        }
+        Err(SiteError::Refused(format!("{path} changed while it was read")))
+    }
+
+    /// The bytes of an answer between this beginning and its end; `None` if it begins otherwise.
+    async fn raw(
+        &self,
+        words: &[impl AsRef<OsStr>],
+        begins: &[u8],
+    ) -> Result<Option<Vec<u8>>, SiteError> {
+        let command = self.agent.command(words, Request::default(), Lane::Bulk);
+        let output = self.agent.exec.run(command).await?;
+        agent::read(&output)?;
+        let body = output.stdout.strip_prefix(begins);
+        Ok(body.and_then(|body| body.strip_suffix(b"\ndone\n")).map(<[u8]>::to_vec))
+    }
+
+    /// Has something done with many words, as many at a time as may be told at once.
+    async fn in_parts(
+        &self,
+        verb: &str,
+        name: &str,
+        all: Vec<[OsString; 2]>,
+    ) -> Result<(), SiteError> {
+        let mut all = all.into_iter().peekable();
+        while all.peek().is_some() {
+            let mut words: Vec<OsString> = vec![verb.into(), name.into()];
+            let mut length = 0;
+            while let Some(pair) = all.next_if(|_| length < NAMES_MAX) {
+                length += pair.iter().map(|word| word.len()).sum::<usize>() + 1;
+                words.extend(pair.into_iter().filter(|word| !word.is_empty()));
+            }
+            self.agent.ask(&words, Request::default()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads `KIND MODE SIZE PATH`, NUL, what it points to, NUL.
+fn leaves(listed: &[u8]) -> Result<Vec<Leaf>, SiteError> {
+    let mut parts = listed.split(|byte| *byte == 0);
+    let mut leaves = Vec::new();
+    while let (Some(first), Some(target)) = (parts.next(), parts.next()) {
+        let mut words = first.splitn(4, |byte| *byte == b' ');
+        let mut text = || words.next().and_then(|word| std::str::from_utf8(word).ok());
+        let (Some(found), Some(mode), Some(size)) = (text(), text(), text()) else {
+            return Err(strange());
+        };
+        let mode = u32::from_str_radix(mode, 8).map_err(|_| strange())?;
+        let path = words.next().ok_or_else(strange)?.to_vec();
+        let kind = match found {
+            "d" => LeafKind::Directory,
+            "f" => LeafKind::File {
+                executable: mode & 0o111 != 0,
+                size: size.parse().map_err(|_| strange())?,
+            },
+            "l" => LeafKind::Link(target.to_vec()),
+            _ => {
+                let shown = String::from_utf8_lossy(&path);
+                let why = format!("{shown:?} is neither file, directory nor link; take it away");
+                return Err(SiteError::Refused(why));
+            }
+        };
+        leaves.push(Leaf { path, kind });
+    }
+    Ok(leaves)
+}
+
+#[async_trait]
+impl TreeDestination for Place {
+    async fn begin(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError> {
+        self.agent.patiently(&["plant", name]).await?;
+        let there = self.there(name).await?;
+        let missing = listing.leaves().iter().filter(|leaf| {
+            leaf.kind == LeafKind::Directory && !there.iter().any(|known| known.path == leaf.path)
+        });
+        let missing = missing.map(|leaf| [word(&leaf.path), OsString::new()]).collect();
+        self.in_parts("grow", name, missing).await?;
+        let sizes = there.into_iter().filter_map(|leaf| match leaf.kind {
+            LeafKind::File { size, .. } => Some((leaf.path, size)),
+            LeafKind::Directory | LeafKind::Link(_) => None,
+        });
+        Ok(sizes.collect())
+    }
+
+    async fn fill(
+        &self,
+        name: &str,
+        runs: &[(Run, bool)],
+        bytes: Vec<u8>,
+    ) -> Result<(), SiteError> {
+        let mut words: Vec<OsString> = vec!["fill".into(), name.into()];
+        for (run, executable) in runs {
+            words.push(if *executable { "executable" } else { "plain" }.into());
+            words.push(word(&run.path));
+            words.extend([run.offset.to_string(), run.length.to_string()].map(OsString::from));
+        }
+        let command = self.agent.command(&words, Request::bytes(bytes), Lane::Bulk);
+        agent::read(&self.agent.exec.run(command).await?)?;
+        Ok(())
+    }
+
+    async fn settle(
+        &self,
+        name: &str,
+        listing: &Listing,
+        content: Content,
+        sum: &str,
+    ) -> Result<(), SiteError> {
+        let digest = content.digest.to_string();
+        let links = listing.leaves().iter().filter_map(|leaf| match &leaf.kind {
+            LeafKind::Link(target) => {
+                Some([word(&leaf.path), OsStr::from_bytes(target).to_owned()])
+            }
+            LeafKind::Directory | LeafKind::File { .. } => None,
+        });
+        let (whole, _) = self.copied(name, content.digest).await?;
+        if !whole {
+            self.in_parts("tie", name, links.collect()).await?;
+            if Listing::new(self.there(name).await?).as_ref() != Ok(listing) {
+                return Err(SiteError::Refused("what arrived is not what was sent".to_owned()));
+            }
+        }
+        self.agent.patiently(&["settle", name, &digest, sum]).await.map(drop)
+    }
+}
+
+impl Place {
+    async fn there(&self, name: &str) -> Result<Vec<Leaf>, SiteError> {
+        let listed = self.raw(&["list-tree", &format!("{INCOMING}/{name}")], b"tree\n").await?;
+        leaves(&listed.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_is_read_whatever_names_there_are_and_refused_if_it_is_strange() {
+        let listed = b"d 755 4096 a b\0\0f 640 12 a b/x\ny\0\0f 100 0 \xff\0\0l 777 3 l\0a b\0";
+        let file = |executable, size| LeafKind::File { executable, size };
+        let expected = [
+            (&b"a b"[..], LeafKind::Directory),
+            (b"a b/x\ny", file(false, 12)),
+            (b"\xff", file(true, 0)),
+            (b"l", LeafKind::Link(b"a b".to_vec())),
+        ];
+        let leaf = |(path, kind): (&[u8], LeafKind)| Leaf { path: path.to_vec(), kind };
+        assert_eq!(leaves(listed).unwrap(), expected.map(leaf));
+        assert!(leaves(b"").unwrap().is_empty());
+        for strange in [&b"f x 1 a\0\0"[..], b"f 640 -1 a\0\0", b"p 640 0 pipe\0\0", b"f 640\0\0"] {
+            assert!(leaves(strange).is_err());
+        }
+    }
+}

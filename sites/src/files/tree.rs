@@ -1,0 +1,93 @@
+//! Directories of a site of this machine, listed and read piece by piece for one of another.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
+
+use cospan_domain::transfer::place::FilePlace;
+use rustix::fs::FileType;
+
+use super::agent::tree::{DEPTH_MAX, is_executable};
+use super::area::FileArea;
+use super::beneath::{Dir, kind};
+use super::listing::{Leaf, LeafKind, Listing, Run};
+use crate::port::SiteError;
+
+impl FileArea {
+    /// See [`super::SiteFiles::list`].
+    ///
+    /// # Errors
+    /// `Refused` if there is nothing, or something that cannot be content.
+    pub fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let Some(directory) = self.directory(place)? else { return Ok(None) };
+        let mut leaves = Vec::new();
+        let refused = |error: io::Error| SiteError::Refused(format!("cannot list it: {error}"));
+        collect(&directory, &mut Vec::new(), &mut leaves).map_err(refused)?;
+        Listing::new(leaves).map(Some)
+    }
+
+    /// See [`super::SiteFiles::runs`].
+    ///
+    /// # Errors
+    /// `Refused` if a file is not there any more, or has less.
+    pub fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+        let refused = |why: String| SiteError::Refused(format!("cannot read {place:?}: {why}"));
+        let directory = self.directory(place)?;
+        let directory = directory.ok_or_else(|| refused("it is no directory".to_owned()))?;
+        let mut bytes = Vec::new();
+        for run in runs {
+            let shown = || format!("{:?}", String::from_utf8_lossy(&run.path));
+            let read = directory.beneath_without_links(&run.path).and_then(|file| {
+                let from = bytes.len();
+                bytes.resize(from + run.length as usize, 0);
+                file.read_exact_at(&mut bytes[from..], run.offset)
+            });
+            read.map_err(|error| refused(format!("{}: {error}", shown())))?;
+        }
+        Ok(bytes)
+    }
+
+    fn directory(&self, place: &FilePlace) -> Result<Option<Dir>, SiteError> {
+        let file: io::Result<File> = self.root()?.resolve(&self.config.attempts, place);
+        let refused = |error| SiteError::Refused(format!("cannot read {place:?}: {error}"));
+        let file = file.map_err(refused)?;
+        let is_dir = file.metadata().map_err(refused)?.is_dir();
+        Ok(is_dir.then(|| Dir::from_file(file)))
+    }
+}
+
+/// Lists what is below a directory at this path. No link is followed.
+fn collect(directory: &Dir, path: &mut Vec<u8>, leaves: &mut Vec<Leaf>) -> io::Result<()> {
+    if path.iter().filter(|byte| **byte == b'/').count() > DEPTH_MAX {
+        return Err(io::Error::other("it is too deep"));
+    }
+    for name in directory.names()? {
+        let parent = path.len();
+        if parent > 0 {
+            path.push(b'/');
+        }
+        path.extend(name.as_bytes());
+        let stat = directory.stat(&name)?;
+        let found = match kind(&stat) {
+            FileType::Directory => LeafKind::Directory,
+            FileType::RegularFile => LeafKind::File {
+                executable: is_executable(&stat),
+                size: stat.st_size.unsigned_abs(),
+            },
+            FileType::Symlink => LeafKind::Link(directory.read_link(&name)?.into_vec()),
+            _ => {
+                let shown = String::from_utf8_lossy(path);
+                let why = format!("{shown:?} is neither file, directory nor link; take it away");
+                return Err(io::Error::other(why));
+            }
+        };
+        let is_directory = found == LeafKind::Directory;
+        leaves.push(Leaf { path: path.clone(), kind: found });
+        if is_directory {
+            collect(&directory.dir(&name)?, path, leaves)?;
+        }
+        path.truncate(parent);
+    }
+    Ok(())
+}

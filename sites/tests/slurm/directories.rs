@@ -1,0 +1,75 @@
+//! Directories that travel to and within a cluster over SSH.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, Instant};
+
+use cospan_domain::content::Content;
+use cospan_domain::ids::RelPath;
+use cospan_sites::contract::{PATIENCE, SiteFixture, order, printed, run, script, tag};
+use cospan_sites::port::{
+    CopyOrder, CopySource, CopyStatus, ExitCause, FilePlace, Inspected, Site,
+};
+
+use super::fixture::SlurmSiteFixture;
+
+/// Reads its input, and leaves it as its output with what it found.
+const PAYLOAD: &str = "cd input && ./tool && readlink link && cat link && cd .. \
+    && mkdir out && cp -R input/. out && touch out/void";
+
+/// Copies a directory there, cutting the connection in the middle if that is wanted.
+async fn bring(
+    fixture: &SlurmSiteFixture,
+    site: &dyn Site,
+    source: CopySource,
+    content: Content,
+    cut: bool,
+) {
+    let order = CopyOrder { content, chunk: None, source, nonce: "n-1".to_owned(), limit: None };
+    site.start_copy(&order).await.unwrap();
+    if cut {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        fixture.cut(true).await;
+    }
+    let started = Instant::now();
+    loop {
+        match site.copy_status(&order).await {
+            Ok(CopyStatus::Complete) => return,
+            Ok(CopyStatus::Running { .. }) | Err(_) => {}
+            Ok(status) => panic!("{status:?}"),
+        }
+        assert!(started.elapsed() < PATIENCE, "the copy takes too long");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// As an input with its modes and links, as the output of a job, and into the site's store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
+    let Some(fixture) = SlurmSiteFixture::offered_over_ssh() else { return };
+    let site = fixture.site();
+    let planted = fixture.neighbours_files().join("tree");
+    std::fs::create_dir(&planted).unwrap();
+    std::fs::write(planted.join("tool"), "#!/bin/sh\necho it runs\n").unwrap();
+    std::fs::set_permissions(planted.join("tool"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(planted.join("data $(x)"), vec![7; 3_000_000]).unwrap();
+    std::fs::write(planted.join("words"), "by way of a link\n").unwrap();
+    symlink("words", planted.join("link")).unwrap();
+    let place = FilePlace::User(RelPath::new("tree").unwrap());
+    let found = fixture.inspect_neighbours(&place).await;
+    assert!(found.directory);
+    let source = CopySource { site: fixture.neighbour(), place };
+    bring(&fixture, &*site, source, found.content, true).await;
+    let mut order = order(tag(1), script(PAYLOAD));
+    order.inputs = vec![(found.content, RelPath::new("input").unwrap())];
+    assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
+    assert_eq!(printed(&*site, tag(1)).await, "it runs\nwords\nby way of a link\n");
+    let output = FilePlace::Output(tag(1), RelPath::new("out").unwrap());
+    let left: Inspected = site.inspect(&output).await.unwrap();
+    assert!(left.directory && left.content.size == found.content.size);
+    assert_ne!(left.content, found.content, "it has a file more");
+    let source = CopySource { site: site.name().clone(), place: output };
+    bring(&fixture, &*site, source, left.content, false).await;
+    let tool = format!("store/{}/tool", left.content.digest);
+    let mode = std::fs::metadata(fixture.root().join(tool)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o555);
+}

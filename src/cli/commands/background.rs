@@ -1,0 +1,153 @@
+//! `cospan serve --background`, which returns once the server answers, and `cospan stop`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::data_directory;
+use crate::serve::running::Running;
+
+/// Its log, in the data directory.
+const LOG: &str = "server.log";
+/// Longest wait until it answers: a large store takes a while to be read.
+const READY_MAX: Duration = Duration::from_secs(120);
+/// Longest wait until it has ended; it gives itself ten seconds.
+const STOP_MAX: Duration = Duration::from_secs(30);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Starts the server as a process that outlives the terminal, and waits until it answers.
+pub(crate) fn start(context: &mut Context, data: &Path) -> Result<Exit, CliError> {
+    data_directory::prepare(data)
+        .map_err(|error| CliError::usage(error.to_string(), "`cospan doctor` tells more"))?;
+    if let Some(running) = look(data)? {
+        return told(context, data, &running, "a server runs here already and answers");
+    }
+    let file = data.join(LOG);
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).read(true).mode(0o600);
+    let mut log = options.open(&file).map_err(|error| CliError::file("open", &file, &error))?;
+    let begin =
+        log.seek(SeekFrom::End(0)).map_err(|error| CliError::file("read", &file, &error))?;
+    let mut child = spawn(&log)?;
+    let begun = Instant::now();
+    loop {
+        match look(data)? {
+            Some(running) if running.process == child.id() => {
+                return told(context, data, &running, "the server answers");
+            }
+            _ => still_alive(&mut child, &mut log, begin)?,
+        }
+        if begun.elapsed() > READY_MAX {
+            return Err(CliError::usage(
+                format!(
+                    "the server (process {}) does not answer after {} s",
+                    child.id(),
+                    READY_MAX.as_secs()
+                ),
+                format!("its log says what it does: {}", file.display()),
+            ));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// This program with the same arguments, but in front of its own session.
+fn spawn(log: &File) -> Result<Child, CliError> {
+    let failed = |error: std::io::Error| {
+        CliError::usage(format!("the server cannot be started: {error}"), "run `cospan serve`")
+    };
+    let program = std::env::current_exe().map_err(failed)?;
+    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
+    Command::new(program)
+        .args(arguments)
+        .arg("--detached")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.try_clone().map_err(failed)?)
+        .spawn()
+        .map_err(failed)
+}
+
+/// An error with its own words if it has ended.
+fn still_alive(child: &mut Child, log: &mut File, begin: u64) -> Result<(), CliError> {
+    let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
+    let mut said = Vec::new();
+    let read = log.seek(SeekFrom::Start(begin)).and_then(|_| log.read_to_end(&mut said));
+    let said = read.map(|_| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default();
+    let message = format!("the server ended while it started ({status})\n\n{}", said.trim_end());
+    Err(CliError { exit: Exit::Usage, message, remedy: None, quiet: false })
+}
+
+fn look(data: &Path) -> Result<Option<Running>, CliError> {
+    Running::look(data).map_err(|error| CliError::file("look into", data, &error))
+}
+
+fn told(
+    context: &mut Context,
+    data: &Path,
+    running: &Running,
+    what: &str,
+) -> Result<Exit, CliError> {
+    let (process, log): (u32, PathBuf) = (running.process, data.join(LOG));
+    let answer = json!({ "process": process, "addresses": running.addresses, "log": log });
+    context.out.answer(&answer, |_| {
+        let address = running.addresses.join(" and ");
+        format!(
+            "{what} at {address} (process {process})\n  log   {}\n  stop  cospan stop\n",
+            log.display()
+        )
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Has the server end that works with the configured data directory, and waits for it.
+pub(crate) fn stop(context: &mut Context) -> Result<Exit, CliError> {
+    let located = context.config()?;
+    let data = located.loaded.config.data_directory(&context.environment);
+    let Some(Running { process, .. }) = look(&data)? else {
+        let remedy = "name its configuration with --config or COSPAN_CONFIG";
+        let message = format!("no server runs here with the data directory {}", data.display());
+        let remedy = Some(remedy.to_owned());
+        return Err(CliError { exit: Exit::Unreachable, message, remedy, quiet: false });
+    };
+    end(process)?;
+    let begun = Instant::now();
+    while look(&data)?.is_some_and(|running| running.process == process) {
+        if begun.elapsed() > STOP_MAX {
+            return Err(CliError::usage(
+                format!(
+                    "the server (process {process}) has not ended after {} s",
+                    STOP_MAX.as_secs()
+                ),
+                format!("what is durable stays, even if you end it at once: kill -9 {process}"),
+            ));
+        }
+        std::thread::sleep(LOOK);
+    }
+    context.out.answer(&json!({ "stopped": process }), |_| {
+        format!("the server (process {process}) has ended; what runs at the sites runs on\n")
+    })?;
+    Ok(Exit::Done)
+}
+
+fn end(process: u32) -> Result<(), CliError> {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    match pid.map(|pid| kill_process(pid, Signal::TERM)) {
+        // It ended by itself in the meantime.
+        Some(Ok(()) | Err(Errno::SRCH)) | None => Ok(()),
+        Some(Err(error)) => Err(CliError::usage(
+            format!("the server (process {process}) cannot be told to end: {error}"),
+            "run this as the user that runs the server",
+        )),
+    }
+}
