@@ -203,6 +203,16 @@ Example:
     /// Read every record of the store and check it; the server must not run
     #[command(after_help = "Example:\n  cospan store check")]
     Check,
+    /// Go on with a store that is gone, cut, or an older copy; the server must not run
+    #[command(after_help = "\
+Says what is missing, and gives it up: jobs that are not in the store are lost, and what was done
+for those that are is done again. The store goes on in a higher epoch, with job ids above all that
+may have been given out. Look for a newer copy first; `cospan store check` says what is missing and
+changes nothing.
+
+Example:
+  cospan store accept-loss")]
+    AcceptLoss,
 }
 
 /// `key ...`

@@ -258,6 +258,7 @@ pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, Options) {
     };
     let mut options = Options::new(engine);
     options.cache_bytes = config.store.cache.0;
+    options.floor = Some(data.join(&config.store.floor));
     (data.join(&config.store.directory), options)
 }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use cospan_domain::ids::{Epoch, InstanceId};
 
 use crate::engine::Reader;
-use crate::found::{self, Floor};
-use crate::meta::{self, EPOCH_KEY, FORMAT, INSTANCE_KEY};
-use crate::open::{Directory, EngineKind, Marker, Options, guarded};
+use crate::floor::{Found, Known};
+use crate::found;
+use crate::meta::{self, EPOCH_KEY, INSTANCE_KEY};
+use crate::open::{Directory, EngineKind, Kept, Marker, Options, guarded, known};
 use crate::port::{StoreError, Stored};
 use crate::reading;
 use crate::record::Loader;
@@ -28,8 +29,16 @@ pub struct CheckReport {
 ///
 /// # Errors
 /// It cannot be opened at all: in use, newer, or nothing is there.
-pub fn check(path: &Path) -> Result<CheckReport, StoreError> {
+pub fn check(path: &Path, options: &Options) -> Result<CheckReport, StoreError> {
     let mut report = CheckReport::default();
+    let kept = options.kept()?;
+    if let Some(kept) = &kept
+        && !Marker::is_in(path)
+    {
+        let gap = kept.known.expect(&path.display().to_string(), Found::Missing);
+        report.damage.extend(gap.err());
+        return Ok(report);
+    }
     let wreck = match Wreck::open(path) {
         Ok(wreck) => wreck,
         Err(error @ StoreError::Damaged { .. }) => {
@@ -53,7 +62,7 @@ pub fn check(path: &Path) -> Result<CheckReport, StoreError> {
     });
     let whole = walked.and_then(|()| loader.finish().map(drop));
     report.damage.extend(whole.err());
-    report.damage.extend(guarded(&wreck.place, || wreck.verify()).err());
+    report.damage.extend(guarded(&wreck.place, || wreck.verify(kept.as_ref())).err());
     Ok(report)
 }
 
@@ -63,7 +72,7 @@ pub(crate) struct Wreck {
     place: String,
     /// What the marker says, or what is wrong with it.
     marker: Result<Marker, String>,
-    _directory: Directory,
+    directory: Directory,
 }
 
 impl Wreck {
@@ -93,20 +102,21 @@ impl Wreck {
         let place = directory.place();
         let options = Options::new(engine);
         let reader = guarded(&place, || Ok(options.open_engine(&directory)?.reader()))?;
-        Ok(Self { reader, place, marker, _directory: directory })
+        Ok(Self { reader, place, marker, directory })
     }
 
     /// Whether everything is there that was ever durable, as far as that is known.
-    fn verify(&self) -> Result<(), StoreError> {
-        let format = found::read_format(&*self.reader, &self.place)?.unwrap_or(FORMAT);
-        let ledger = found::verify(&*self.reader, format, &mut |_| {})?;
-        match &self.marker {
-            Ok(marker) => {
-                let floor = Floor { epoch: marker.epoch, seq: marker.seq };
-                found::reached(ledger.seq, floor, &self.place)
-            }
-            Err(_) => Ok(()),
-        }
+    fn verify(&self, kept: Option<&Kept>) -> Result<(), StoreError> {
+        let known = match &self.marker {
+            Ok(marker) => known(&self.directory, marker, kept)?,
+            Err(_) => Known::default(),
+        };
+        let Some(format) = found::read_format(&*self.reader, &self.place)? else {
+            return known.expect(&self.place, Found::Empty);
+        };
+        let (ledger, tally) = found::verify(&*self.reader, format, &mut |_| {})?;
+        let epoch = found::read_epoch(&*self.reader)?;
+        known.expect(&self.place, Found::Reached(tally.at(epoch, ledger.seq)))
     }
 
     /// Whose it is, as far as that can be read.

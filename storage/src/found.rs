@@ -7,27 +7,21 @@ use cospan_domain::ids::{Epoch, InstanceId, Seq};
 
 use crate::engine::{Engine, Reader, Txn, Writes};
 use crate::envelope::{self, Head};
+use crate::floor::{Found, Known, Tally};
 use crate::judge::{self, ledger_write};
 use crate::meta::{
     self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX,
     StoreOwner,
 };
 use crate::port::{Journal, Key, Opened, StoreError, Stored, Version};
-
-/// What a store must have reached at least, as known from elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Floor {
-    /// The highest epoch that is known to be durable; 0 for a store not yet begun.
-    pub(crate) epoch: Epoch,
-    /// The last unit that is known to be durable.
-    pub(crate) seq: Seq,
-}
+use crate::reading;
 
 /// An ownership that has begun.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
     pub(crate) owner: StoreOwner,
     pub(crate) seq: Seq,
+    pub(crate) tally: Tally,
 }
 
 impl Opened {
@@ -44,42 +38,32 @@ impl Opened {
 pub(crate) fn begin<E: Engine>(
     engine: &mut E,
     place: &str,
-    floor: Floor,
+    known: &Known,
     instance: InstanceId,
     load: &mut dyn FnMut(Stored),
 ) -> Result<Begun, StoreError> {
     let reader = engine.reader();
     let format = match read_format(&*reader, place)? {
         Some(format) => format,
-        None if floor.epoch == Epoch(0) => {
+        None => {
+            known.expect(place, Found::Empty)?;
             found(engine, instance)?;
             FORMAT
         }
-        None => {
-            return Err(StoreError::Damaged {
-                place: place.into(),
-                problem: format!("it is empty, but it was in use (epoch {})", floor.epoch),
-            });
-        }
     };
-    let ledger = verify(&*reader, format, load)?;
+    let (ledger, tally) = verify(&*reader, format, load)?;
+    let epoch = read_epoch(&*reader)?;
     drop(reader);
-    reached(ledger.seq, floor, place)?;
+    known.expect(place, Found::Reached(tally.at(epoch, ledger.seq)))?;
     if format < FORMAT {
         commit(engine, vec![format_write(), ledger_write(&ledger)])?;
     }
-    take(engine, floor)
+    take(engine, known.floor.epoch, tally)
 }
 
-/// Whether a store has reached what is known to have been durable.
-pub(crate) fn reached(seq: Seq, floor: Floor, place: &str) -> Result<(), StoreError> {
-    if seq >= floor.seq {
-        return Ok(());
-    }
-    Err(StoreError::Damaged {
-        place: place.into(),
-        problem: format!("it ends with unit {seq}, but units up to {} were durable", floor.seq),
-    })
+/// The epoch of a store.
+pub(crate) fn read_epoch(reader: &dyn Reader) -> Result<Epoch, StoreError> {
+    meta::parse_text(EPOCH_KEY, &reading::read_own(reader, EPOCH_KEY)?)
 }
 
 /// The format of a store, one that this program knows; `None` if it is empty.
@@ -116,7 +100,7 @@ fn is_empty(reader: &dyn Reader) -> Result<bool, StoreError> {
 
 /// Writes what every store has. The format has no envelope, so that any later
 /// program can read it.
-fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(), StoreError> {
+pub(crate) fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(), StoreError> {
     write_reign(engine, StoreOwner { instance, epoch: Epoch(0) }, Ledger::default(), Writes::new())
 }
 
@@ -147,13 +131,15 @@ pub(crate) fn commit<E: Engine>(engine: &mut E, writes: Writes) -> Result<(), St
     engine.exclusively(&mut |txn| txn.commit(writes.take().unwrap_or_default()).map(drop))
 }
 
-/// Walks over everything and compares it with the ledger; returns that of today's format.
+/// Walks over everything and compares it with the ledger; returns that of today's format, and
+/// what there is of jobs.
 pub(crate) fn verify(
     reader: &dyn Reader,
     format: u32,
     load: &mut dyn FnMut(Stored),
-) -> Result<Ledger, StoreError> {
+) -> Result<(Ledger, Tally), StoreError> {
     let mut kept = None;
+    let mut tally = Tally::default();
     let mut counted = Ledger::default();
     let mut sum_of_format_1 = 0_u128;
     let mut problem = None;
@@ -166,6 +152,8 @@ pub(crate) fn verify(
                 kept = Some(Ledger::decode(value)?);
             } else {
                 counted.add(key, head);
+                tally.count(key, false, true);
+                tally.see(key, head.version, value);
                 if format == 1 {
                     let fingerprint = head.fingerprint_of_format_1(key);
                     sum_of_format_1 = sum_of_format_1.wrapping_add(fingerprint);
@@ -189,7 +177,7 @@ pub(crate) fn verify(
     counted.seq = kept.seq;
     let sum = if format == 1 { sum_of_format_1 } else { counted.sum };
     compare(kept, Ledger { sum, ..counted })?;
-    Ok(counted)
+    Ok((counted, tally))
 }
 
 fn show(key: &[u8], head: Head, value: &[u8], load: &mut dyn FnMut(Stored)) {
@@ -211,7 +199,7 @@ pub(crate) fn compare(kept: Ledger, counted: Ledger) -> Result<(), StoreError> {
 }
 
 /// Makes the next epoch durable.
-fn take<E: Engine>(engine: &mut E, floor: Floor) -> Result<Begun, StoreError> {
+fn take<E: Engine>(engine: &mut E, above: Epoch, tally: Tally) -> Result<Begun, StoreError> {
     let mut begun = Err(meta::damaged(INSTANCE_KEY, "it is missing"));
     engine.exclusively(&mut |txn| {
         let mut instance = Err(meta::damaged(INSTANCE_KEY, "it is missing"));
@@ -220,37 +208,50 @@ fn take<E: Engine>(engine: &mut E, floor: Floor) -> Result<Begun, StoreError> {
             instance = meta::parse_text::<InstanceId>(INSTANCE_KEY, value);
             Ok(())
         })?;
-        begun = raise_epoch(txn, floor).and_then(|(epoch, seq)| {
-            Ok(Begun { owner: StoreOwner { instance: instance?, epoch }, seq })
+        begun = raise_epoch(txn, above).and_then(|(epoch, seq)| {
+            Ok(Begun { owner: StoreOwner { instance: instance?, epoch }, seq, tally })
         });
         Ok(())
     })?;
     begun
 }
 
-fn raise_epoch(txn: &mut dyn Txn, floor: Floor) -> Result<(Epoch, Seq), StoreError> {
-    let epoch = Epoch(judge::read_epoch(txn)?.max(floor.epoch).0.saturating_add(1));
+fn raise_epoch(txn: &mut dyn Txn, above: Epoch) -> Result<(Epoch, Seq), StoreError> {
+    let epoch = Epoch(judge::read_epoch(txn)?.max(above).0.saturating_add(1));
     let mut ledger = judge::read_ledger(txn)?;
+    let write = replace(txn, &mut ledger, EPOCH_KEY, epoch.to_string().as_bytes())?;
+    txn.commit(vec![write, ledger_write(&ledger)])?;
+    Ok((epoch, ledger.seq))
+}
+
+/// The write that puts a value under a key, whatever is there; entered into the ledger.
+pub(crate) fn replace(
+    txn: &mut dyn Txn,
+    ledger: &mut Ledger,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(Key, Option<Vec<u8>>), StoreError> {
     let mut before = None;
-    txn.get(EPOCH_KEY, &mut |stored| {
-        before = Some(envelope::open(EPOCH_KEY, stored)?.0);
+    txn.get(key, &mut |stored| {
+        before = Some(envelope::open(key, stored)?.0);
         Ok(())
     })?;
     let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
-    let (head, bytes) = envelope::seal(EPOCH_KEY, next, epoch.to_string().as_bytes());
-    judge::enter(&mut ledger, EPOCH_KEY, before, Some(head));
-    txn.commit(vec![(Key(EPOCH_KEY.into()), Some(bytes)), ledger_write(&ledger)])?;
-    Ok((epoch, ledger.seq))
+    let (head, bytes) = envelope::seal(key, next, value);
+    judge::enter(ledger, key, before, Some(head));
+    Ok((Key(key.into()), Some(bytes)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::floor::Floor;
     use crate::memory::{MemoryDisk, MemoryEngine};
 
     fn begin_on(disk: &MemoryDisk, floor: Floor) -> Result<Begun, StoreError> {
         let mut engine = MemoryEngine::new(disk.clone());
-        begin(&mut engine, "memory", floor, InstanceId::from_random(1), &mut |_| {})
+        let known = Known { floor, by: "elsewhere".into() };
+        begin(&mut engine, "memory", &known, InstanceId::from_random(1), &mut |_| {})
     }
 
     /// A store with three keys, and what the engine has for one of them, now and before.
@@ -316,9 +317,11 @@ mod tests {
     #[test]
     fn a_store_behind_its_floor_is_noticed() {
         let (disk, _) = store();
-        let error = begin_on(&disk, Floor { epoch: Epoch(2), seq: Seq(3) }).unwrap_err();
+        let error = begin_on(&disk, Floor { epoch: Epoch(2), seq: Seq(3), ..Floor::default() })
+            .unwrap_err();
         assert!(error.to_string().contains("ends with unit 2"), "{error}");
-        let begun = begin_on(&disk, Floor { epoch: Epoch(9), seq: Seq(2) }).unwrap();
+        let begun =
+            begin_on(&disk, Floor { epoch: Epoch(9), seq: Seq(2), ..Floor::default() }).unwrap();
         assert_eq!(begun.owner.epoch, Epoch(10), "an epoch is never taken twice");
     }
 

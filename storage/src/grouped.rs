@@ -8,12 +8,16 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
+use std::time::Duration;
 
 use cospan_domain::ids::{Epoch, Seq};
 
 use crate::engine::Engine;
+use crate::floor::Tally;
 use crate::judge::{self, Pending};
-use crate::port::{Journal, Outcome, Report, Sink, StoreError, StoreSize, Stored, Token, Unit};
+use crate::port::{
+    Group, Journal, Outcome, Report, Sink, StoreError, StoreSize, Stored, Token, Unit,
+};
 use crate::reading::Reading;
 use queue::Queue;
 
@@ -32,8 +36,42 @@ impl Default for GroupLimits {
     }
 }
 
-/// Called with the last committed unit when a journal is closed in good order.
-pub(crate) type Farewell = Box<dyn FnOnce(Seq) + Send>;
+/// How long the thread waits for units before it looks after what is around the store.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Looks after what is around a store, on the journal's thread.
+pub(crate) trait Attendant: Send {
+    /// A group that ends with this unit is durable, and not reported yet.
+    ///
+    /// # Errors
+    /// The store is not where it was, or how far it came cannot be written down: the group is
+    /// not reported, and no other is taken.
+    fn committed(&mut self, seq: Seq, tally: Tally) -> Result<(), StoreError>;
+
+    /// Nothing came for a second.
+    ///
+    /// # Errors
+    /// As for [`Attendant::committed`].
+    fn idle(&mut self) -> Result<(), StoreError>;
+
+    /// The journal was closed in good order.
+    fn closed(&mut self);
+}
+
+/// For a store that has nothing around it.
+pub(crate) struct Unattended;
+
+impl Attendant for Unattended {
+    fn committed(&mut self, _: Seq, _: Tally) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn idle(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn closed(&mut self) {}
+}
 
 /// A journal over an engine, decided by a thread.
 pub(crate) struct Grouped {
@@ -53,14 +91,16 @@ impl Grouped {
         place: &str,
         limits: GroupLimits,
         sink: Sink,
-        farewell: Farewell,
+        attendant: Box<dyn Attendant>,
+        tally: Tally,
     ) -> Result<Self, StoreError> {
-        let queue = Arc::new(Queue::new(limits));
+        let queue = Arc::new(Queue::new(limits, IDLE));
         let reading = Reading::new(place, engine.reader());
-        let worker = Worker { engine: Some(engine), queue: Arc::clone(&queue), sink, last: None };
+        let queued = Arc::clone(&queue);
+        let worker = Worker { engine: Some(engine), queue: queued, sink, attendant, tally };
         let thread = std::thread::Builder::new()
             .name("cospan-journal".into())
-            .spawn(move || worker.run(farewell))
+            .spawn(move || worker.run())
             .map_err(|source| StoreError::Io {
                 path: place.into(),
                 action: "served by a thread of its own",
@@ -114,11 +154,12 @@ struct Worker<E> {
     engine: Option<E>,
     queue: Arc<Queue>,
     sink: Sink,
-    last: Option<Seq>,
+    attendant: Box<dyn Attendant>,
+    tally: Tally,
 }
 
 impl<E: Engine> Worker<E> {
-    fn run(mut self, farewell: Farewell) {
+    fn run(mut self) {
         let result = catch_unwind(AssertUnwindSafe(|| self.serve()))
             .unwrap_or_else(|panic| Err(format!("the journal panicked: {}", panic_text(&*panic))));
         self.queue.close();
@@ -127,9 +168,7 @@ impl<E: Engine> Worker<E> {
             Ok(()) => {
                 // Dropped first: what the marker says must be true on disk.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(engine)));
-                if let Some(seq) = self.last {
-                    farewell(seq);
-                }
+                self.attendant.closed();
             }
             Err(reason) => {
                 let sink = self.sink;
@@ -142,16 +181,27 @@ impl<E: Engine> Worker<E> {
     fn serve(&mut self) -> Result<(), String> {
         while let Some(units) = self.queue.take() {
             let Some(engine) = self.engine.as_mut() else { return Ok(()) };
-            let group = judge::decide(engine, units).map_err(|error| error.to_string())?;
-            let last = group.outcomes.iter().rev().find_map(|(_, outcome)| match outcome {
-                Outcome::Committed(seq) => Some(*seq),
-                Outcome::Conflict(_) | Outcome::Fenced | Outcome::Refused(_) => None,
+            if units.is_empty() {
+                self.attendant.idle().map_err(|error| error.to_string())?;
+                continue;
+            }
+            let decided = judge::decide(engine, units, &mut self.tally);
+            let group = decided.and_then(|group| {
+                last(&group).map_or(Ok(()), |seq| self.attendant.committed(seq, self.tally))?;
+                Ok(group)
             });
-            self.last = last.or(self.last);
-            (self.sink)(Report::Group(group));
+            (self.sink)(Report::Group(group.map_err(|error| error.to_string())?));
         }
         Ok(())
     }
+}
+
+/// The last unit of a group that was committed.
+fn last(group: &Group) -> Option<Seq> {
+    group.outcomes.iter().rev().find_map(|(_, outcome)| match outcome {
+        Outcome::Committed(seq) => Some(*seq),
+        Outcome::Conflict(_) | Outcome::Fenced | Outcome::Refused(_) => None,
+    })
 }
 
 /// What a panic said.

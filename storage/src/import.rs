@@ -8,17 +8,19 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use cospan_domain::ids::{Epoch, InstanceId, Seq};
+use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 use thiserror::Error;
 
 use crate::engine::{Engine, Writes};
 use crate::envelope;
 use crate::export::{End, Header, Line, STREAM};
+use crate::floor::Tally;
 use crate::found;
 use crate::meta::{FORMAT, Ledger, RESERVED_PREFIX, StoreOwner};
-use crate::open::{Directory, Marker, Options, draw_instance};
-use crate::port::{Change, Key, StoreError, Stored, Unit};
+use crate::open::{Directory, FloorFile, Marker, Options, draw_instance};
+use crate::port::{Change, Key, StoreError, Stored, Unit, Version};
 use crate::record::adoption::Adoption;
+use crate::record::{keys, object};
 
 /// Bytes that are written together.
 const BATCH_BYTES: usize = 4 << 20;
@@ -67,10 +69,11 @@ pub fn import(
     input: &mut dyn BufRead,
 ) -> Result<Imported, ImportError> {
     let directory = Directory::prepare(path, options.lock_wait)?;
+    let floor = options.floor_file()?;
     if let Some(found) = directory.first_entry()? {
         return Err(ImportError::NotEmpty { path: directory.place(), found });
     }
-    let imported = fill(&directory, options, input);
+    let imported = fill(&directory, floor, options, input);
     if imported.is_err() {
         directory.clear();
     }
@@ -79,6 +82,7 @@ pub fn import(
 
 fn fill(
     directory: &Directory,
+    floor: Option<FloorFile>,
     options: &Options,
     input: &mut dyn BufRead,
 ) -> Result<Imported, ImportError> {
@@ -90,16 +94,24 @@ fn fill(
     let (mut batch, mut adoption) = (Batch::default(), Adoption::new(exported_from));
     let end = loop {
         match lines.next()? {
+            Content::Record(stored) if *stored.key.0 == *keys::NEXT_JOB.as_bytes() => {
+                batch.tally.see(&stored.key.0, stored.version, &stored.value);
+            }
             Content::Record(stored) => batch.add_all(adoption.take(stored), &mut engine)?,
             Content::End(end) => break end,
         }
     };
     batch.add_all(adoption.finish(), &mut engine)?;
+    // The store that was here before may have given out more.
+    let before = floor.as_ref().and_then(|floor| floor.kept.as_ref());
+    let given_out = before.map(|kept| kept.known.floor.next_job);
+    batch.next_job(given_out.unwrap_or_default(), &mut engine)?;
     batch.flush(&mut engine)?;
     let epoch = Epoch(header.epoch.saturating_add(1));
-    let (records, ledger) = (batch.records, batch.ledger);
+    let (records, ledger, tally) = (batch.records, batch.ledger, batch.tally);
     found::write_reign(&mut engine, StoreOwner { instance, epoch }, ledger, Writes::new())?;
     drop(engine);
+    floor.map_or(Ok(()), |mut floor| floor.reset(instance, tally.at(epoch, ledger.seq)))?;
     Marker::new(options.engine, instance, epoch, ledger.seq).write(directory)?;
     Ok(Imported { instance, exported_from, epoch, records, damaged: end.damaged })
 }
@@ -111,9 +123,25 @@ struct Batch {
     bytes: usize,
     ledger: Ledger,
     records: u64,
+    tally: Tally,
 }
 
 impl Batch {
+    /// The first job id that was never given out.
+    fn next_job(
+        &mut self,
+        at_least: JobId,
+        engine: &mut Box<dyn Engine>,
+    ) -> Result<(), StoreError> {
+        let next = self.tally.next_job.max(at_least);
+        if next == JobId::default() {
+            return Ok(());
+        }
+        self.tally.next_job = next;
+        let value = object::next_job_value(next)?;
+        self.add(Stored { key: Key::from(keys::NEXT_JOB), version: Version(1), value }, engine)
+    }
+
     fn add_all(
         &mut self,
         values: Vec<Stored>,
@@ -125,6 +153,7 @@ impl Batch {
     fn add(&mut self, stored: Stored, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
         let (head, bytes) = envelope::seal(&stored.key.0, stored.version, &stored.value);
         self.ledger.add(&stored.key.0, head);
+        self.tally.count(&stored.key.0, false, true);
         self.records += 1;
         self.ledger.seq = Seq(self.records);
         self.bytes += bytes.len();

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cospan_domain::ids::Epoch;
 
 use crate::engine::Engine;
+use crate::floor::Tally;
 use crate::judge::{self, Pending};
 use crate::port::{Journal, Report, Sink, StoreError, StoreSize, Stored, Token, Unit};
 use crate::reading::Reading;
@@ -53,7 +54,10 @@ impl<E: Engine> Inline<E> {
         let _idle = IdleAfterPanic(&self.queue);
         while let Some(group) = self.next_group() {
             let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-            let report = match engine.as_mut().map(|engine| judge::decide(engine, group)) {
+            let report = match engine
+                .as_mut()
+                .map(|engine| judge::decide(engine, group, &mut Tally::default()))
+            {
                 Some(Ok(group)) => Report::Group(group),
                 Some(Err(error)) => {
                     *engine = None;

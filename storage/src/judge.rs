@@ -10,6 +10,7 @@ use cospan_domain::ids::{Epoch, Seq};
 
 use crate::engine::{Engine, Txn, Writes};
 use crate::envelope::{self, Head};
+use crate::floor::Tally;
 use crate::meta::{self, EPOCH_KEY, LEDGER_KEY, Ledger};
 use crate::port::{Change, Group, Key, Outcome, StoreError, Token, Unit, UnitError, Version};
 
@@ -48,11 +49,15 @@ struct Slot {
 /// # Errors
 /// The engine failed, or what it holds is damaged. Whether anything of the
 /// group is durable is unknown then.
-pub(crate) fn decide<E: Engine>(engine: &mut E, group: Vec<Pending>) -> Result<Group, StoreError> {
+pub(crate) fn decide<E: Engine>(
+    engine: &mut E,
+    group: Vec<Pending>,
+    tally: &mut Tally,
+) -> Result<Group, StoreError> {
     let mut group = Some(group);
     let mut decided = Group::default();
     engine.exclusively(&mut |txn| {
-        let mut sitting = Sitting::open(txn)?;
+        let mut sitting = Sitting::open(txn, tally)?;
         let group = group.take().unwrap_or_default();
         decided.outcomes.reserve_exact(group.len());
         for pending in group {
@@ -75,13 +80,14 @@ struct Sitting<'a> {
     before: Ledger,
     ledger: Ledger,
     slots: BTreeMap<Key, Slot>,
+    tally: &'a mut Tally,
 }
 
 impl<'a> Sitting<'a> {
-    fn open(txn: &'a mut dyn Txn) -> Result<Self, StoreError> {
+    fn open(txn: &'a mut dyn Txn, tally: &'a mut Tally) -> Result<Self, StoreError> {
         let epoch = read_epoch(txn)?;
         let ledger = read_ledger(txn)?;
-        Ok(Self { txn, epoch, before: ledger, ledger, slots: BTreeMap::new() })
+        Ok(Self { txn, epoch, before: ledger, ledger, slots: BTreeMap::new(), tally })
     }
 
     fn decide(&mut self, epoch: Epoch, unit: Unit) -> Result<Outcome, StoreError> {
@@ -116,6 +122,7 @@ impl<'a> Sitting<'a> {
         let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
         let (now, bytes) = match change.value {
             Some(value) => {
+                self.tally.see(&change.key.0, next, &value);
                 let (head, bytes) = envelope::seal(&change.key.0, next, &value);
                 (Some(head), Some(bytes))
             }
@@ -138,6 +145,7 @@ impl<'a> Sitting<'a> {
         let mut writes = Writes::with_capacity(self.slots.len() + 1);
         for (key, slot) in std::mem::take(&mut self.slots) {
             enter(&mut self.ledger, &key.0, slot.stored, slot.now);
+            self.tally.count(&key.0, slot.stored.is_some(), slot.now.is_some());
             if slot.bytes.is_some() || slot.stored.is_some() {
                 writes.push((key, slot.bytes));
             }

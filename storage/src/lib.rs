@@ -17,12 +17,15 @@ mod engine;
 mod envelope;
 pub mod export;
 pub mod fault;
+pub mod floor;
 mod found;
 mod grouped;
 #[cfg(any(feature = "sled", feature = "redb"))]
 pub mod import;
 mod inline;
 mod judge;
+#[cfg(any(feature = "sled", feature = "redb"))]
+pub mod loss;
 pub mod memory;
 mod meta;
 #[cfg(any(feature = "sled", feature = "redb"))]

@@ -1,10 +1,12 @@
 //! Opens a store in a directory, whichever engine keeps it.
 
 mod directory;
+mod floor;
+mod keeper;
 mod marker;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,10 +15,13 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 
 use crate::engine::Engine;
-use crate::found::{self, Floor};
+use crate::floor::{Found, Known};
+use crate::found;
 use crate::grouped::{GroupLimits, Grouped, panic_text};
 use crate::port::{Opened, Sink, StoreError, Stored};
 pub(crate) use directory::{Directory, io_error, sync_directory};
+pub(crate) use floor::{FloorFile, Kept};
+use keeper::Keeper;
 pub(crate) use marker::Marker;
 
 /// The engines that keep a store in a directory.
@@ -76,6 +81,9 @@ pub struct Options {
     pub group: GroupLimits,
     /// How long to wait for a process that was killed to let go of the store.
     pub lock_wait: Duration,
+    /// The file outside of the store's directory that says how far the store has come; `None`:
+    /// it is not noticed if an older copy is put in the store's place.
+    pub floor: Option<PathBuf>,
 }
 
 impl Options {
@@ -86,7 +94,18 @@ impl Options {
             cache_bytes: 256 << 20,
             group: GroupLimits::default(),
             lock_wait: Duration::from_secs(2),
+            floor: None,
         }
+    }
+
+    /// What the floor's file says, if there is one.
+    pub(crate) fn kept(&self) -> Result<Option<Kept>, StoreError> {
+        self.floor.as_deref().map_or(Ok(None), FloorFile::look)
+    }
+
+    /// The floor's file, for as long as the store is used.
+    pub(crate) fn floor_file(&self) -> Result<Option<FloorFile>, StoreError> {
+        self.floor.as_deref().map(|path| FloorFile::open(path, self.lock_wait)).transpose()
     }
 
     /// Opens the engine in a directory, waiting for a lock that an earlier
@@ -129,27 +148,44 @@ pub fn open_and_load(
     sink: Sink,
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
+    // Whoever puts it back finds no other in its place.
+    if !path.exists() {
+        missing(path, options)?;
+    }
     let directory = Directory::prepare(path, options.lock_wait)?;
+    let floor = options.floor_file()?;
     let marker = match Marker::read(&directory)? {
         Some(marker) => marker,
-        None => Marker::create(&directory, options.engine, draw_instance()?)?,
+        None => {
+            missing(path, options)?;
+            Marker::create(&directory, options.engine, draw_instance()?)?
+        }
     };
     marker.expect_engine(&directory, options.engine)?;
-    Start { directory, marker, options, sink }.run(load)
+    Start { directory, marker, floor, options, sink }.run(load)
 }
 
-/// What [`open`] would say of the store before it reads it: nothing is wrong, or it is in use,
+/// # Errors
+/// There is no store, but there was one.
+fn missing(path: &Path, options: &Options) -> Result<(), StoreError> {
+    let known = options.kept()?.map(|kept| kept.known).unwrap_or_default();
+    known.expect(&path.display().to_string(), Found::Missing)
+}
+
+/// What [`open`] would say of the store before it reads it: nothing is wrong, or it is in use, gone,
 /// newer, of another engine, or its marker is damaged. Takes no epoch, and makes no store.
 ///
 /// # Errors
 /// As for [`open`].
 pub fn look(path: &Path, options: &Options) -> Result<(), StoreError> {
     if !path.exists() {
-        return Ok(());
+        return missing(path, options);
     }
     let directory = Directory::prepare(path, options.lock_wait)?;
-    let marker = Marker::read(&directory)?;
-    marker.map_or(Ok(()), |marker| marker.expect_engine(&directory, options.engine))
+    match Marker::read(&directory)? {
+        Some(marker) => marker.expect_engine(&directory, options.engine),
+        None => missing(path, options),
+    }
 }
 
 /// Draws an instance id.
@@ -165,33 +201,46 @@ pub(crate) fn draw_instance() -> Result<InstanceId, StoreError> {
 struct Start<'a> {
     directory: Directory,
     marker: Marker,
+    floor: Option<FloorFile>,
     options: &'a Options,
     sink: Sink,
 }
 
 impl Start<'_> {
     fn run(self, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
-        let Self { directory, mut marker, options, sink } = self;
+        let Self { directory, mut marker, floor, options, sink } = self;
         let place = directory.place();
-        let floor = Floor { epoch: marker.epoch, seq: marker.seq };
         let instance = marker.instance;
+        let known = known(&directory, &marker, floor.as_ref().and_then(|file| file.kept.as_ref()))?;
         let (engine, begun) = guarded(&place, || {
             let mut engine = options.open_engine(&directory)?;
-            let begun = found::begin(&mut engine, &place, floor, instance, load)?;
+            let begun = found::begin(&mut engine, &place, &known, instance, load)?;
             Ok((engine, begun))
         })?;
         marker.check_instance(&directory, begun.owner.instance)?;
         marker.epoch = begun.owner.epoch;
         marker.seq = begun.seq;
-        marker.write(&directory)?;
-        let farewell = Box::new(move |seq| {
-            marker.seq = seq;
-            // Only a lower bound: without it less is noticed, nothing is lost.
-            let _ = marker.write(&directory);
-        });
-        let journal = Grouped::start(engine, &place, options.group, sink, farewell)?;
+        let keeper = Keeper::begin(directory, marker, floor, options.engine, begun.tally)?;
+        let (group, tally) = (options.group, begun.tally);
+        let journal = Grouped::start(engine, &place, group, sink, Box::new(keeper), tally)?;
         Ok(Opened::new(Arc::new(journal), begun))
     }
+}
+
+/// What marker and floor know of a store.
+///
+/// # Errors
+/// They speak of different ones.
+pub(crate) fn known(
+    directory: &Directory,
+    marker: &Marker,
+    kept: Option<&Kept>,
+) -> Result<Known, StoreError> {
+    let told = marker.known(directory);
+    let Some(kept) = kept else { return Ok(told) };
+    let both = Found::Of { instance: marker.instance, of: kept.instance };
+    kept.known.expect(&directory.place(), both)?;
+    Ok(kept.known.clone().and(told))
 }
 
 /// Tries again while the store is in use, until `wait` is over.

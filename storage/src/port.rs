@@ -11,6 +11,8 @@ use std::sync::Arc;
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
 use thiserror::Error;
 
+use crate::floor::Gap;
+
 /// Largest value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
 /// Most changes in one unit.
@@ -191,6 +193,21 @@ pub enum StoreError {
         "the store is damaged in {place}: {problem}; restore a copy, or run `cospan store check` and `cospan store export` to save what can be read"
     )]
     Damaged { place: String, problem: String },
+    #[error(
+        "{0}; restore a copy that has all of it, import an export into an empty directory, or run \
+         `cospan store accept-loss`, which goes on without what is missing"
+    )]
+    Behind(Box<Gap>),
+    #[error(
+        "{path} is not the one any more that this server opened: it was removed, moved, or replaced \
+         by another; put it back, then start again"
+    )]
+    Vanished { path: String },
+    #[error(
+        "{path}, which says how far the store has come, is damaged: {problem}; look at the store \
+         with `cospan store check`, move it away, then start again"
+    )]
+    FloorDamaged { path: String, problem: String },
     #[error(
         "the disk that holds the store at {path} is full; free some space there, then start again"
     )]

@@ -163,13 +163,19 @@ fn a_check_of_a_whole_store_finds_nothing() {
         let mut client = Client::open(&store);
         client.commit(vec![put("m/next-job", "1 1 {\"next_job\":7}")]);
         client.journal.close();
-        let report = check(&store.path).unwrap();
+        let report = check(&store.path, &Options::new(engine)).unwrap();
         assert_eq!((report.records, report.damage.len()), (1, 0), "{report:?}");
         // It has taken nothing: the next epoch is the next.
         assert_eq!(client.reopen(&store).epoch, Epoch(2));
-        assert!(matches!(check(&base.join("none")), Err(StoreError::NotADirectory { .. })));
+        assert!(matches!(
+            check(&base.join("none"), &Options::new(engine)),
+            Err(StoreError::NotADirectory { .. })
+        ));
         std::fs::create_dir(base.join("empty")).unwrap();
-        assert!(matches!(check(&base.join("empty")), Err(StoreError::NotADirectory { .. })));
+        assert!(matches!(
+            check(&base.join("empty"), &Options::new(engine)),
+            Err(StoreError::NotADirectory { .. })
+        ));
     });
 }
 
@@ -185,7 +191,7 @@ fn a_check_names_every_record_that_is_damaged() {
             put("what", "is this"),
         ]);
         client.journal.close();
-        let report = check(&store.path).unwrap();
+        let report = check(&store.path, &Options::new(engine)).unwrap();
         assert_eq!(report.records, 1);
         let damage: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
         for (text, key) in damage.iter().zip(["s/delft", "s/leiden", "what"]) {
@@ -209,7 +215,7 @@ fn what_can_be_read_of_a_damaged_store_is_exported() {
         std::fs::write(&marker, text.replace("seq", "sex")).unwrap();
         let refused = store.open(channel_sink().0, &mut |_| {});
         assert!(refused.is_err());
-        let report = check(&store.path).unwrap();
+        let report = check(&store.path, &Options::new(engine)).unwrap();
         assert!(report.damage[0].to_string().contains("cospan-store.json"), "{report:?}");
         let mut stream = Vec::new();
         let saved = export_damaged(&store.path, &mut stream).unwrap();

@@ -19,11 +19,12 @@ pub(crate) fn run(context: &mut Context, command: &StoreCommand) -> Result<Exit,
     match command {
         StoreCommand::Import { file } => return import(context, file),
         StoreCommand::Check => return check(context),
+        StoreCommand::AcceptLoss => return accept_loss(context),
         StoreCommand::Show | StoreCommand::Export { .. } => {}
     }
     let client = context.client()?;
     match command {
-        StoreCommand::Import { .. } | StoreCommand::Check => {}
+        StoreCommand::Import { .. } | StoreCommand::Check | StoreCommand::AcceptLoss => {}
         StoreCommand::Show => context.out.answer(&client.store()?, show)?,
         StoreCommand::Export { file } if file.as_os_str() == "-" => {
             let mut download = client.export()?;
@@ -67,13 +68,30 @@ fn import(context: &Context, file: &Path) -> Result<Exit, CliError> {
 fn check(context: &mut Context) -> Result<Exit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let (path, _) = crate::serve::store_options(&located.loaded.config, &data);
-    let report = cospan_storage::check::check(&path).map_err(offline)?;
+    let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
+    let report = cospan_storage::check::check(&path, &options).map_err(offline)?;
     context.out.text(&format!("{} records are whole\n", report.records))?;
     for damage in &report.damage {
         note(&damage.to_string());
     }
     Ok(if report.damage.is_empty() { Exit::Done } else { Exit::JobFailed })
+}
+
+fn accept_loss(context: &mut Context) -> Result<Exit, CliError> {
+    let located = context.config()?;
+    let data = located.loaded.config.data_directory(&context.environment);
+    let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
+    let Some(accepted) = cospan_storage::loss::accept(&path, &options).map_err(offline)? else {
+        note(&format!("nothing is missing of the store at {}", path.display()));
+        return Ok(Exit::Done);
+    };
+    note(&accepted.gap.to_string());
+    let (epoch, live, next) = (accepted.epoch, accepted.live_jobs, accepted.next_job);
+    note(&format!(
+        "given up: the store goes on with {live} live jobs in epoch {epoch}, and the next job is \
+         {next} or later"
+    ));
+    Ok(Exit::Done)
 }
 
 fn show(store: &StoreReport) -> String {

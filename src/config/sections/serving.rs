@@ -107,6 +107,10 @@ section! {
         /// Directory of the store, in `server.data_directory` unless absolute. It must lie on
         /// a disk file system.
         "directory" => directory: PathBuf = PathBuf::from("store"), since "0.1.0";
+        /// File that says how far the store has come, outside of its directory: with it a start
+        /// notices that the store is gone, cut, or an older copy. In `server.data_directory`
+        /// unless absolute; on another disk it outlives the store's.
+        "floor" => floor: PathBuf = PathBuf::from("store.floor"), since "0.1.0";
         /// Memory for the engine's cache. Twice the live data is a good value; it is no limit.
         "cache" => cache: Bytes = Bytes(64 << 20),
             in Bytes(1 << 20) => Bytes(1 << 40), since "0.1.0";

@@ -13,8 +13,9 @@ use cospan_domain::ids::InstanceId;
 pub use disk::{Fault, FaultDisk};
 use engine::FaultEngine;
 
-use crate::found::{self, Floor};
-use crate::grouped::{GroupLimits, Grouped};
+use crate::floor::Known;
+use crate::found;
+use crate::grouped::{GroupLimits, Grouped, Unattended};
 use crate::inline::Inline;
 use crate::port::{Opened, Sink, StoreError, Stored};
 
@@ -30,7 +31,7 @@ pub fn open(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = FaultEngine::open(disk, false)?;
-    let begun = found::begin(&mut engine, engine::PLACE, Floor::default(), instance, load)?;
+    let begun = found::begin(&mut engine, engine::PLACE, &Known::default(), instance, load)?;
     let limits = GroupLimits::default();
     let journal = Inline::new(engine, engine::PLACE, limits.units_max, sink);
     Ok(Opened::new(Arc::new(journal), begun))
@@ -48,8 +49,9 @@ pub fn open_threaded(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = FaultEngine::open(disk, true)?;
-    let begun = found::begin(&mut engine, engine::PLACE, Floor::default(), instance, load)?;
+    let begun = found::begin(&mut engine, engine::PLACE, &Known::default(), instance, load)?;
     let limits = GroupLimits::default();
-    let journal = Grouped::start(engine, engine::PLACE, limits, sink, Box::new(|_| {}))?;
+    let journal =
+        Grouped::start(engine, engine::PLACE, limits, sink, Box::new(Unattended), begun.tally)?;
     Ok(Opened::new(Arc::new(journal), begun))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::GroupLimits;
 use crate::judge::Pending;
@@ -12,6 +13,7 @@ pub(super) struct Queue {
     state: Mutex<State>,
     wake: Condvar,
     limits: GroupLimits,
+    idle: Duration,
 }
 
 #[derive(Default)]
@@ -21,8 +23,8 @@ struct State {
 }
 
 impl Queue {
-    pub(super) fn new(limits: GroupLimits) -> Self {
-        Self { state: Mutex::default(), wake: Condvar::new(), limits }
+    pub(super) fn new(limits: GroupLimits, idle: Duration) -> Self {
+        Self { state: Mutex::default(), wake: Condvar::new(), limits, idle }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -43,14 +45,20 @@ impl Queue {
         }
     }
 
-    /// The next group; `None` once the queue is closed and empty.
+    /// The next group, an empty one if none comes for a while; `None` once the queue is closed
+    /// and empty.
     pub(super) fn take(&self) -> Option<Vec<Pending>> {
         let mut state = self.state();
         while state.waiting.is_empty() {
             if state.closed {
                 return None;
             }
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let woken = self.wake.wait_timeout(state, self.idle);
+            let (now, waited) = woken.unwrap_or_else(PoisonError::into_inner);
+            state = now;
+            if waited.timed_out() && state.waiting.is_empty() && !state.closed {
+                return Some(Vec::new());
+            }
         }
         let mut bytes = 0;
         let fits = state

@@ -13,7 +13,8 @@ pub(crate) use engine::MemoryEngine;
 pub(crate) use engine::{apply, show};
 pub(crate) use values::Values;
 
-use crate::found::{self, Floor};
+use crate::floor::Known;
+use crate::found;
 use crate::inline::Inline;
 use crate::port::{Opened, Sink, StoreError, Stored};
 
@@ -41,7 +42,7 @@ pub fn open_and_load(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = MemoryEngine::new(disk.clone());
-    let begun = found::begin(&mut engine, "memory", Floor::default(), instance, load)?;
+    let begun = found::begin(&mut engine, "memory", &Known::default(), instance, load)?;
     let journal = Arc::new(Inline::new(engine, "memory", MAX_UNITS, sink));
     Ok(Opened::new(journal, begun))
 }

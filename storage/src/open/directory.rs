@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::patiently;
 use crate::port::StoreError;
 
-const LOCK_FILE: &str = "lock";
+pub(super) const LOCK_FILE: &str = "lock";
 
 /// A directory that no other process has; the lock goes when this is dropped.
 #[derive(Debug)]

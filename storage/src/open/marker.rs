@@ -8,11 +8,13 @@
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
 use serde::{Deserialize, Serialize};
 
 use super::{Directory, EngineKind, io_error};
+use crate::floor::{Floor, Known};
 use crate::meta::FORMAT;
 use crate::port::StoreError;
 
@@ -59,7 +61,7 @@ impl Marker {
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return match leftovers(directory)? {
+                return match leftover(directory.path()) {
                     None => Ok(None),
                     Some(name) => Err(damaged(format!("it is missing, but there is {name}"))),
                 };
@@ -80,9 +82,20 @@ impl Marker {
         Ok(Some(Self { engine: file.engine, instance, epoch, seq }))
     }
 
+    /// Whether a directory has one, or files of an engine.
+    pub(crate) fn is_in(path: &Path) -> bool {
+        path.join(FILE).exists() || leftover(path).is_some()
+    }
+
     /// One for a store that is already whole.
     pub(crate) fn new(engine: EngineKind, instance: InstanceId, epoch: Epoch, seq: Seq) -> Self {
         Self { engine: engine.as_str().into(), instance, epoch, seq }
+    }
+
+    /// What it knows of the store.
+    pub(crate) fn known(&self, directory: &Directory) -> Known {
+        let floor = Floor { epoch: self.epoch, seq: self.seq, ..Floor::default() };
+        Known { floor, by: directory.path().join(FILE).display().to_string() }
     }
 
     /// The engine that it names, if this program has it.
@@ -163,7 +176,6 @@ impl Marker {
 }
 
 /// A file of an engine in a directory without a marker.
-fn leftovers(directory: &Directory) -> Result<Option<String>, StoreError> {
-    let mut names = ["db", "conf", "redb"].iter();
-    Ok(names.find(|name| directory.path().join(name).exists()).map(|name| (*name).to_string()))
+fn leftover(directory: &Path) -> Option<&'static str> {
+    ["db", "conf", "redb"].into_iter().find(|name| directory.join(name).exists())
 }

@@ -75,6 +75,12 @@ pub fn spec(id: JobId) -> String {
     of_job(id, "s")
 }
 
+/// Whether a key is that of what a job asks for: each live job has one.
+pub(crate) fn is_spec(key: &[u8]) -> bool {
+    const LENGTH: usize = "j/0123456789abcdef/s".len();
+    key.len() == LENGTH && key.starts_with(JOBS) && key.ends_with(b"/s")
+}
+
 /// A job's head.
 pub fn head(id: JobId) -> String {
     of_job(id, "h")

@@ -64,6 +64,13 @@ pub fn put_next_job(next: JobId) -> Result<Change, RecordError> {
     put(keys::NEXT_JOB, &NextJob { next_job: next.0 }, None)
 }
 
+/// The value that keeps it, for a store that is made or mended as a whole.
+pub(crate) fn next_job_value(next: JobId) -> Result<Box<[u8]>, StoreError> {
+    let values = frame::values(keys::NEXT_JOB, &NextJob { next_job: next.0 });
+    let value = values.ok().and_then(|mut values| values.pop());
+    value.ok_or_else(|| damaged_record(keys::NEXT_JOB, "it cannot be written".into()))
+}
+
 fn put(
     key: &str,
     record: &impl Serialize,
@@ -90,7 +97,7 @@ pub(super) fn read<T: Convert<W>, W: DeserializeOwned>(stored: &Stored) -> Resul
 }
 
 /// Reads the first free job id.
-pub(super) fn read_next_job(stored: &Stored) -> Result<JobId, StoreError> {
+pub(crate) fn read_next_job(stored: &Stored) -> Result<JobId, StoreError> {
     Ok(JobId(parse::<NextJob>(stored, keys::NEXT_JOB)?.next_job))
 }
 

@@ -1,0 +1,216 @@
+//! What a store had reached, as known from elsewhere, and what is missing of it.
+
+use std::fmt;
+
+use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
+
+use crate::port::{Key, StoreError, Stored, Version};
+use crate::record::{keys, object};
+
+/// How far a store has come. As a floor: it has come at least so far; 0 where nothing is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Floor {
+    /// The highest epoch that is known to be durable; 0 for a store not yet begun.
+    pub epoch: Epoch,
+    /// The last unit that is known to be durable.
+    pub seq: Seq,
+    /// Job ids below this one are given out, or may be.
+    pub next_job: JobId,
+    /// Number of live jobs.
+    pub live_jobs: u64,
+}
+
+/// What a store has of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    /// The first job id that was never given out.
+    pub(crate) next_job: JobId,
+    /// Number of live jobs.
+    pub(crate) live_jobs: u64,
+}
+
+impl Tally {
+    /// Looks at a value that is about to be written, or was found.
+    pub(crate) fn see(&mut self, key: &[u8], version: Version, value: &[u8]) {
+        if key != keys::NEXT_JOB.as_bytes() {
+            return;
+        }
+        // Whoever loads it says what is wrong with it.
+        if let Ok(next) =
+            object::read_next_job(&Stored { key: Key(key.into()), version, value: value.into() })
+        {
+            self.next_job = self.next_job.max(next);
+        }
+    }
+
+    /// Counts a key that is there now, or is there no longer.
+    pub(crate) fn count(&mut self, key: &[u8], before: bool, now: bool) {
+        if before != now && keys::is_spec(key) {
+            match now {
+                true => self.live_jobs = self.live_jobs.saturating_add(1),
+                false => self.live_jobs = self.live_jobs.saturating_sub(1),
+            }
+        }
+    }
+
+    pub(crate) fn at(self, epoch: Epoch, seq: Seq) -> Floor {
+        Floor { epoch, seq, next_job: self.next_job, live_jobs: self.live_jobs }
+    }
+}
+
+/// A floor, and who says so.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) floor: Floor,
+    pub(crate) by: String,
+}
+
+impl Known {
+    /// What two know together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (a, b) = (self.floor, other.floor);
+        let floor = Floor {
+            epoch: a.epoch.max(b.epoch),
+            seq: a.seq.max(b.seq),
+            next_job: a.next_job.max(b.next_job),
+            live_jobs: a.live_jobs.max(b.live_jobs),
+        };
+        let by = if (a.seq, a.epoch) >= (b.seq, b.epoch) { self.by } else { other.by };
+        Self { floor, by }
+    }
+
+    /// What is missing of a store that is found like this, if anything is.
+    pub(crate) fn gap(&self, place: &str, found: Found) -> Option<Gap> {
+        let is_whole = match found {
+            Found::Missing | Found::Empty => self.floor.epoch == Epoch(0),
+            // An epoch that nothing was written in takes nothing away with it.
+            Found::Reached(reached) => reached.seq >= self.floor.seq,
+            Found::Of { instance, of } => instance == of,
+        };
+        let gap = || Gap { place: place.into(), by: self.by.clone(), known: self.floor, found };
+        (!is_whole).then(gap)
+    }
+
+    /// # Errors
+    /// [`StoreError::Behind`], if anything is missing.
+    pub(crate) fn expect(&self, place: &str, found: Found) -> Result<(), StoreError> {
+        match self.gap(place, found) {
+            None => Ok(()),
+            Some(gap) => Err(StoreError::Behind(Box::new(gap))),
+        }
+    }
+}
+
+/// What is where a store should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// No store.
+    Missing,
+    /// Nothing in it.
+    Empty,
+    /// A store that has come so far.
+    Reached(Floor),
+    /// A store of this control plane.
+    Of {
+        /// Whose it is.
+        instance: InstanceId,
+        /// Whose it should be.
+        of: InstanceId,
+    },
+}
+
+/// What is missing between a store and its floor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The store.
+    pub place: String,
+    /// The file that knows better.
+    pub by: String,
+    /// What that says.
+    pub known: Floor,
+    /// What is there.
+    pub found: Found,
+}
+
+impl Gap {
+    /// What is lost with it, in words.
+    pub fn lost(&self) -> String {
+        let Floor { seq, next_job, live_jobs, .. } = self.known;
+        let jobs = match live_jobs {
+            0 => String::new(),
+            count => format!(", which left {count} live jobs"),
+        };
+        match self.found {
+            Found::Reached(found) => {
+                let missing = seq.0.saturating_sub(found.seq.0);
+                let numbers = match next_job > found.next_job {
+                    true => format!(
+                        "; jobs {} to {}, as far as they were given out, are not known",
+                        found.next_job.0.max(1),
+                        next_job.0 - 1
+                    ),
+                    false => String::new(),
+                };
+                let now = found.live_jobs;
+                format!("the last {missing} units{jobs}; {now} live jobs are there{numbers}")
+            }
+            Found::Missing | Found::Empty | Found::Of { .. } => {
+                format!("all {seq} units{jobs}; job ids below {next_job} may have been given out")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, by, known, found } = self;
+        write!(f, "the store at {place} ")?;
+        match found {
+            Found::Missing => write!(f, "is not there")?,
+            Found::Empty => write!(f, "is empty")?,
+            Found::Reached(found) => {
+                write!(f, "ends with unit {} (epoch {})", found.seq, found.epoch)?;
+            }
+            Found::Of { instance, of } => {
+                write!(f, "is that of control plane {instance}, not that of {of}")?;
+            }
+        }
+        let (seq, epoch) = (known.seq, known.epoch);
+        write!(f, ", but it had reached unit {seq} (epoch {epoch}), as {by} says; missing are ")?;
+        f.write_str(&self.lost())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floor(epoch: u64, seq: u64) -> Floor {
+        Floor { epoch: Epoch(epoch), seq: Seq(seq), next_job: JobId(65), live_jobs: 9 }
+    }
+
+    #[test]
+    fn a_gap_says_what_is_missing_and_who_says_so() {
+        let known = Known { floor: floor(3, 40), by: "/data/store.floor".into() };
+        let found = Floor { next_job: JobId(33), live_jobs: 4, ..floor(2, 12) };
+        let said = known.gap("/data/store", Found::Reached(found)).unwrap().to_string();
+        for words in ["/data/store ends with unit 12", "unit 40 (epoch 3)", "/data/store.floor"] {
+            assert!(said.contains(words), "{said}");
+        }
+        for words in ["the last 28 units", "9 live jobs", "4 live jobs are there", "33 to 64"] {
+            assert!(said.contains(words), "{said}");
+        }
+        assert!(known.gap("/", Found::Reached(floor(1, 40))).is_none(), "nothing is missing");
+        assert!(known.gap("/", Found::Missing).unwrap().to_string().contains("all 40 units"));
+        assert!(Known::default().gap("/", Found::Missing).is_none(), "it was never there");
+    }
+
+    #[test]
+    fn two_know_together_what_either_knows_and_name_the_one_that_knows_more() {
+        let known = |floor, by: &str| Known { floor, by: by.into() };
+        let both = known(floor(3, 40), "floor").and(known(floor(4, 39), "marker"));
+        assert_eq!((both.floor, &*both.by), (floor(4, 40), "floor"));
+        let both = known(Floor::default(), "floor").and(known(floor(1, 0), "marker"));
+        assert_eq!((both.floor.epoch, &*both.by), (Epoch(1), "marker"));
+    }
+}

@@ -1,0 +1,146 @@
+//! Goes on with a store that is not as far as it was, once somebody has said so.
+//!
+//! What is missing stays missing. The store takes its place behind it: an epoch above every
+//! one that there was, units that count on from the last, and job ids above all that may have
+//! been given out, so that no number ever stands for two jobs.
+
+use std::path::Path;
+
+use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
+
+use crate::engine::Engine;
+use crate::floor::{Floor, Found, Gap, Known, Tally};
+use crate::found;
+use crate::judge::{self, ledger_write};
+use crate::meta::EPOCH_KEY;
+use crate::open::{Directory, FloorFile, Marker, Options, guarded};
+use crate::port::StoreError;
+use crate::record::{keys, object};
+
+/// What was given up, and how the store goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// What was missing.
+    pub gap: Gap,
+    /// Its epoch; opening the store takes a higher one.
+    pub epoch: Epoch,
+    /// The first job id that will be given out.
+    pub next_job: JobId,
+    /// Number of live jobs that are there.
+    pub live_jobs: u64,
+}
+
+/// Takes the store as it is; `None` if nothing is missing. Nobody may use it meanwhile.
+///
+/// # Errors
+/// There is no store and never was, it is in use, newer, or damaged in itself.
+pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreError> {
+    let was_there = options.kept()?.is_some();
+    if !was_there && !Marker::is_in(path) {
+        let problem = "there is no store in it; name the data directory".into();
+        return Err(StoreError::NotADirectory { path: path.display().to_string(), problem });
+    }
+    let directory = Directory::prepare(path, options.lock_wait)?;
+    let mut floor = options.floor_file()?;
+    let marker = Marker::read(&directory)?;
+    let Some(Lost { marker, known, gap }) = lost(&directory, marker, floor.as_ref(), options)?
+    else {
+        return Ok(None);
+    };
+    marker.expect_engine(&directory, options.engine)?;
+    let place = directory.place();
+    let (whole, mut engine) = guarded(&place, || {
+        let mut engine = options.open_engine(&directory)?;
+        Ok((read(&mut engine, &place, marker.instance)?, engine))
+    })?;
+    let Some(gap) = gap.or_else(|| known.gap(&place, whole.found)) else { return Ok(None) };
+    let reached = whole.tally.next_job.max(known.floor.next_job);
+    let tally = Tally { next_job: reached, ..whole.tally };
+    let (epoch, seq) = go_on(&mut engine, known.floor, tally.next_job)?;
+    drop(engine);
+    Marker::new(options.engine, marker.instance, epoch, seq).write(&directory)?;
+    if let Some(floor) = &mut floor {
+        floor.reset(marker.instance, tally.at(epoch, seq))?;
+    }
+    let (next_job, live_jobs) = (tally.next_job, tally.live_jobs);
+    Ok(Some(Accepted { gap, epoch, next_job, live_jobs }))
+}
+
+/// A store as its marker and its floor tell of it.
+struct Lost {
+    marker: Marker,
+    known: Known,
+    /// What is missing, as far as that can be said before the store is read.
+    gap: Option<Gap>,
+}
+
+fn lost(
+    directory: &Directory,
+    marker: Option<Marker>,
+    floor: Option<&FloorFile>,
+    options: &Options,
+) -> Result<Option<Lost>, StoreError> {
+    let kept = floor.and_then(|floor| floor.kept.as_ref());
+    let place = directory.place();
+    Ok(match (marker, kept) {
+        (None, None) => None,
+        (None, Some(kept)) => {
+            // What may still run at the sites has tags of that instance.
+            let marker = Marker::create(directory, options.engine, kept.instance)?;
+            let gap = kept.known.gap(&place, Found::Missing);
+            Some(Lost { marker, known: kept.known.clone(), gap })
+        }
+        (Some(marker), None) => {
+            let known = marker.known(directory);
+            Some(Lost { marker, known, gap: None })
+        }
+        (Some(marker), Some(kept)) => {
+            let both = Found::Of { instance: marker.instance, of: kept.instance };
+            let gap = kept.known.gap(&place, both);
+            let known = kept.known.clone().and(marker.known(directory));
+            Some(Lost { marker, known, gap })
+        }
+    })
+}
+
+/// What a store turns out to be.
+struct Whole {
+    found: Found,
+    tally: Tally,
+}
+
+/// Reads all of a store; an empty one is founded.
+fn read<E: Engine>(engine: &mut E, place: &str, instance: InstanceId) -> Result<Whole, StoreError> {
+    let reader = engine.reader();
+    let Some(format) = found::read_format(&*reader, place)? else {
+        drop(reader);
+        found::found(engine, instance)?;
+        return Ok(Whole { found: Found::Empty, tally: Tally::default() });
+    };
+    let (ledger, tally) = found::verify(&*reader, format, &mut |_| {})?;
+    let epoch = found::read_epoch(&*reader)?;
+    Ok(Whole { found: Found::Reached(tally.at(epoch, ledger.seq)), tally })
+}
+
+/// Makes the store's own values those of one that has come further than it had.
+fn go_on<E: Engine>(
+    engine: &mut E,
+    known: Floor,
+    next_job: JobId,
+) -> Result<(Epoch, Seq), StoreError> {
+    let value = object::next_job_value(next_job)?;
+    let mut reached = (Epoch(0), Seq(0));
+    engine.exclusively(&mut |txn| {
+        let mut ledger = judge::read_ledger(txn)?;
+        ledger.seq = Seq(ledger.seq.max(known.seq).0.saturating_add(1));
+        let epoch = Epoch(judge::read_epoch(txn)?.max(known.epoch).0.saturating_add(1));
+        let text = epoch.to_string();
+        let mut writes = vec![found::replace(txn, &mut ledger, EPOCH_KEY, text.as_bytes())?];
+        writes.push(found::replace(txn, &mut ledger, keys::NEXT_JOB.as_bytes(), &value)?);
+        writes.push(ledger_write(&ledger));
+        txn.commit(writes)?;
+        reached = (epoch, ledger.seq);
+        Ok(())
+    })?;
+    Ok(reached)
+}
