@@ -52,6 +52,7 @@ fn registered() -> BTreeMap<String, bool> {
     let chaos = ChaosMetrics::register(&registry).unwrap();
     chaos.strikes.with_label_values(&["x", "y"]).inc();
     registry.register(Box::new(ProcessCollector::for_self())).unwrap();
+    cospan::serve::register_disk(&registry, ".".into()).unwrap();
     let histogram = prometheus::proto::MetricType::HISTOGRAM;
     let families = registry.gather();
     families.iter().map(|f| (f.name().to_owned(), f.get_field_type() == histogram)).collect()
@@ -202,10 +203,12 @@ fn every_alert_has_a_severity_a_page_in_the_book_and_a_test() {
         for key in ["summary", "description"] {
             assert!(rule["annotations"][key].is_string(), "{name}: no {key}");
         }
-        let runbook = rule["annotations"]["runbook"].as_str().unwrap();
-        let (file, anchor) = runbook.split_once('#').unwrap();
+        let base = r#"{{ or $externalLabels.runbook_base "https://cospan.example/book" }}/"#;
+        let runbook = rule["annotations"]["runbook_url"].as_str().unwrap();
+        let (page, anchor) = runbook.strip_prefix(base).unwrap().split_once('#').unwrap();
         assert_eq!(anchor, name.to_lowercase(), "{name}");
-        assert!(read(file).contains(&format!("\n## {name}\n")), "{file} says nothing of {name}");
+        let file = format!("docs/src/{}", page.replace(".html", ".md"));
+        assert!(read(&file).contains(&format!("\n## {name}\n")), "{file} says nothing of {name}");
         let (fires, quiet) = (format!("alertname: {name}\n"), format!("alertname: {name}, exp_al"));
         assert!(tests.contains(&fires), "{name}: no test that it fires");
         assert!(tests.contains(&quiet), "{name}: no test that it keeps quiet");

@@ -28,6 +28,8 @@ pub struct SiteReport {
     pub idle: Option<(Timestamp, Resources)>,
     /// What our attempts there were doing.
     pub observed: Arc<Observed>,
+    /// Since when it has not answered, while it still counts as answering.
+    pub silent_since: Option<Timestamp>,
 }
 
 /// What a site said of our attempts there.
@@ -42,6 +44,15 @@ pub struct Observed {
 }
 
 impl SiteReport {
+    /// What a site in this state is to people: also that it has just stopped answering, by which
+    /// nothing is decided yet.
+    pub fn shown(&self, state: SiteState) -> &'static str {
+        match (state, self.silent_since) {
+            (SiteState::Usable, Some(_)) => "silent",
+            (state, _) => state.as_str(),
+        }
+    }
+
     /// The site said what it is.
     pub fn describe(&mut self, description: SiteDescription) {
         self.shape = Some(Arc::new(SiteShape {
@@ -64,6 +75,7 @@ impl Default for SiteReport {
             shape: None,
             idle: None,
             observed: Arc::default(),
+            silent_since: None,
         }
     }
 }

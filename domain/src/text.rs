@@ -1,4 +1,4 @@
-//! Text that came from outside, made fit to keep in a record.
+//! Text that came from outside: made fit to keep in a record, or taken for what was meant.
 
 use std::sync::Arc;
 
@@ -19,6 +19,20 @@ pub fn kept(text: &Arc<str>) -> Arc<str> {
     let mark = "...";
     let end = (0..=MAX_BYTES - mark.len()).rev().find(|&end| spaced.is_char_boundary(end));
     format!("{}{mark}", &spaced[..end.unwrap_or(0)]).into()
+}
+
+/// The known word that a wrong one was probably meant to be.
+pub fn nearest(wrong: &str, known: &[String]) -> Option<String> {
+    let wrong = wrong.to_lowercase().replace('-', "_");
+    known
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(&wrong, &word.replace('-', "_")), word))
+        .filter(|(distance, word)| {
+            (*distance <= 1 + word.len() / 4 && *distance < wrong.len().max(word.len()))
+                || (wrong.len() > 3 && wrong.starts_with(word.as_str()))
+        })
+        .min()
+        .map(|(_, word)| word.clone())
 }
 
 #[cfg(test)]

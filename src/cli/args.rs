@@ -71,6 +71,10 @@ pub(crate) struct Global {
     /// The configuration file. [env: COSPAN_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// The certificate (PEM) of the authority that signed the server's. [env: COSPAN_CA_CERTIFICATE]
+    /// [default: `client.ca_certificate`]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) ca_certificate: Option<PathBuf>,
     /// How to write log lines (to standard error). [default: as configured]
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormatArg>,

@@ -6,7 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::args_cluster::{SiteAddArgs, SiteCheckArgs, SiteCleanArgs};
-use crate::api::v1::{Instant, Length};
+use super::when::Moment;
+use crate::api::v1::Length;
 use crate::keys::Role;
 
 /// `quickstart`
@@ -71,18 +72,20 @@ pub(crate) enum SiteCommand {
     Reset(SiteArg),
     /// Place nothing there that would run into a window of time
     #[command(
-        after_help = "Times are UTC, as RFC 3339. The same begin changes a window.\n\nExample:\n  \
-        cospan site maintenance delft --from 2026-03-01T06:00:00Z --until 2026-03-01T18:00:00Z"
+        after_help = "Times are from now on (+2h), local (\"2026-03-01 18:00\"), or RFC 3339 \
+        (2026-03-01T17:00:00Z).\nThe same begin changes a window.\n\nExamples:\n  \
+        cospan site maintenance delft --from +2h --until +6h\n  \
+        cospan site maintenance delft --from '2026-03-01 06:00' --until '2026-03-01 18:00'"
     )]
     Maintenance {
         /// The site.
         site: String,
         /// Begin.
         #[arg(long, value_name = "TIME")]
-        from: Instant,
+        from: Moment,
         /// End.
         #[arg(long, value_name = "TIME")]
-        until: Instant,
+        until: Moment,
         /// Why, for whoever asks.
         #[arg(long, default_value = "")]
         reason: String,
@@ -95,7 +98,7 @@ pub(crate) enum SiteCommand {
         site: String,
         /// Begin of the window.
         #[arg(long, value_name = "TIME")]
-        from: Instant,
+        from: Moment,
     },
     /// Take a site as usable, or as unusable, for a while, whatever its errors say
     #[command(after_help = "Example:\n  cospan site force delft usable --lasting 1h")]

@@ -55,8 +55,7 @@ pub(crate) struct SimulateArgs {
 #[command(next_help_heading = "Jobs")]
 pub(crate) struct WorkloadArgs {
     /// A job log in Standard Workload Format, plain, .gz or .xz.
-    #[arg(long, value_name = "FILE", conflicts_with = "model",
-        required_unless_present_any = ["model", "example"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
     pub(crate) log: Option<PathBuf>,
     /// A model of jobs instead of a log.
     #[arg(long, value_enum, requires = "jobs")]

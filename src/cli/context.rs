@@ -126,8 +126,13 @@ impl Context {
             }
         };
         let config = &located.loaded.config;
-        let trusted =
-            config.client.ca_certificate.as_deref().or(config.server.tls_certificate.as_deref());
+        let trusted = [
+            &self.global.ca_certificate,
+            &self.environment.ca_certificate,
+            &config.client.ca_certificate,
+            &config.server.tls_certificate,
+        ];
+        let trusted = trusted.into_iter().find_map(Option::as_deref);
         let client = Client::new(address, token, trusted)?;
         Ok(if here { client.patient_until(starting) } else { client })
     }

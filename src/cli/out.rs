@@ -133,7 +133,9 @@ pub(crate) fn state(text: &str) -> String {
         "running" | "starting" | "collecting" | "opened" => AnsiColor::Cyan,
         "failed" | "lost" | "unusable" | "abandoned" | "credentials-expired" => AnsiColor::Red,
         "cancelled" | "killed" | "aborting" | "probing" | "draining" | "drained" | "frozen"
-        | "maintenance" | "unreachable" | "uncertain" | "held" | "unknown" => AnsiColor::Yellow,
+        | "maintenance" | "silent" | "unreachable" | "uncertain" | "held" | "unknown" => {
+            AnsiColor::Yellow
+        }
         _ => return text.into(),
     };
     painted(colour.on_default(), text)

@@ -98,9 +98,9 @@ impl ClientError {
                 Some("check --server and COSPAN_SERVER: is this the right address?".into())
             }
             ClientError::Tls { problem, .. } => Some(problem.remedy.into()),
-            ClientError::Certificate(_) => {
-                Some("check client.ca_certificate in the configuration".into())
-            }
+            ClientError::Certificate(_) => Some(
+                "check --ca-certificate, COSPAN_CA_CERTIFICATE and client.ca_certificate".into(),
+            ),
             ClientError::Local(_) => None,
         }
     }

@@ -67,8 +67,9 @@ impl TlsProblem {
             | CertificateError::BadSignature
             | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => (
                 "nobody whom we trust has signed its certificate",
-                "set client.ca_certificate to the certificate of the authority that signed it, \
-                 or to the server's own if it signed itself",
+                "name the certificate of the authority that signed it, or the server's own if it \
+                 signed itself, with --ca-certificate, COSPAN_CA_CERTIFICATE or \
+                 client.ca_certificate",
             ),
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 (

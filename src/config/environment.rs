@@ -15,6 +15,8 @@ pub struct Environment {
     pub server: Option<String>,
     /// `COSPAN_TOKEN`: the key to show it.
     pub token: Option<String>,
+    /// `COSPAN_CA_CERTIFICATE`: the authority that signed the server's certificate.
+    pub ca_certificate: Option<PathBuf>,
     /// `COSPAN_LOG`: what to log.
     pub log: Option<String>,
     /// `COSPAN_LISTEN`: where to listen instead of `server.listen`.
@@ -45,6 +47,7 @@ impl Environment {
             config: path("COSPAN_CONFIG"),
             server: text("COSPAN_SERVER"),
             token: text("COSPAN_TOKEN"),
+            ca_certificate: path("COSPAN_CA_CERTIFICATE"),
             log: text("COSPAN_LOG"),
             listen: text("COSPAN_LISTEN"),
             state_directory: state,

@@ -10,7 +10,8 @@ use std::fmt::Write;
 use actix_web::dev::ResourceDef;
 
 use super::failure::Failure;
-use crate::api::v1::problem::Code;
+use crate::api::v1::parse;
+use crate::api::v1::problem::{Code, Problem};
 use crate::keys::Role;
 
 /// What a request to an address needs.
@@ -79,7 +80,15 @@ pub(super) const RULES: &[Rule] = rules! {
     GET "/v1/events" READER, ALL, "wait";
     GET "/v1/sites" READER, None, "site list";
     GET "/v1/sites/{name}" READER, None, "site show";
-    POST "/v1/sites/{name}/{order}" OPERATOR, None, "site drain, site freeze, ...";
+    POST "/v1/sites/{name}/drain" OPERATOR, None, "site drain";
+    POST "/v1/sites/{name}/undrain" OPERATOR, None, "site undrain";
+    POST "/v1/sites/{name}/freeze" OPERATOR, None, "site freeze";
+    POST "/v1/sites/{name}/thaw" OPERATOR, None, "site thaw";
+    POST "/v1/sites/{name}/reset" OPERATOR, None, "site reset";
+    POST "/v1/sites/{name}/maintenance" OPERATOR, None, "site maintenance";
+    POST "/v1/sites/{name}/end-maintenance" OPERATOR, None, "site maintenance";
+    POST "/v1/sites/{name}/force" OPERATOR, None, "site force";
+    POST "/v1/sites/{name}/unforce" OPERATOR, None, "site force";
     GET "/v1/files" READER, ROWS, "file list";
     POST "/v1/files" USER, ALL, "file add";
     GET "/v1/files/{name}" READER, ROWS, "file show";
@@ -90,7 +99,7 @@ pub(super) const RULES: &[Rule] = rules! {
     POST "/v1/chaos" CHAOS, None, "chaos inject";
     DELETE "/v1/chaos" CHAOS, None, "chaos stop";
     GET "/v1/chaos/report" READER, None, "chaos report";
-    GET "/v1/openapi.json" READER, None, "";
+    GET "/v1/openapi.json" Needs::Nothing, None, "";
     GET "/metrics" Needs::KeyUnlessPublic, None, "doctor";
     GET "/livez" Needs::Nothing, None, "";
     GET "/readyz" Needs::Nothing, None, "";
@@ -124,11 +133,31 @@ impl Access {
         let at = self.0.iter().filter(|(at, _)| at.is_match(path));
         let methods: BTreeSet<&str> = at.map(|(_, rule)| rule.method).collect();
         if methods.is_empty() {
-            return Failure::new(Code::NoRoute, format!("there is nothing at {shown}"));
+            let problem = Problem::new(Code::NoRoute, format!("there is nothing at {shown}"));
+            return match nearest(path) {
+                Some(nearest) => problem.remedy(format!("did you mean {nearest}?")).into(),
+                None => problem.into(),
+            };
         }
-        let takes = methods.into_iter().collect::<Vec<_>>().join(", ");
-        Failure::new(Code::NoMethod, format!("{shown} takes {takes}, not {method}"))
+        let takes = methods.iter().copied().collect::<Vec<_>>().join(", ");
+        let detail = format!("{shown} takes {takes}, not {method}");
+        Problem::new(Code::NoMethod, detail).methods(methods).into()
     }
+}
+
+/// The address that one which is not there was probably meant to be.
+fn nearest(path: &str) -> Option<String> {
+    let asked: Vec<&str> = path.split('/').collect();
+    let alike = |rule: &&Rule| rule.path.split('/').count() == asked.len();
+    let filled = RULES.iter().filter(alike).map(|rule| {
+        let parts = rule.path.split('/').zip(&asked);
+        let part = |(known, given): (&'static str, &&str)| match known.starts_with('{') {
+            true => (*given).to_owned(),
+            false => known.to_owned(),
+        };
+        parts.map(part).collect::<Vec<_>>().join("/")
+    });
+    parse::nearest(path, &filled.collect::<Vec<_>>())
 }
 
 /// The table for the book.

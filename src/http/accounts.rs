@@ -12,7 +12,7 @@ use super::query;
 use super::state::Edge;
 use crate::api::v1::accounting::{AccountPage, AccountRow};
 use crate::api::v1::control::StateName;
-use crate::api::v1::problem::Problem;
+use crate::api::v1::shape::{KeyText, SiteText};
 
 /// Rows of a page, unless told otherwise, and at most.
 const PAGE: usize = 100;
@@ -26,19 +26,24 @@ const MAX_SCAN: usize = 5_000;
 #[into_params(parameter_in = Query)]
 struct AccountQuery {
     /// Go on after this job: `next` of the page before.
+    #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
     /// Most rows of the page: 100 if left out, at most 1,000.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     /// Only in this state.
-    #[param(value_type = Option<String>)]
+    #[param(inline)]
     state: Option<StateName>,
     /// Only of this key.
+    #[param(inline, value_type = Option<KeyText>)]
     owner: Option<String>,
     /// Only with a component at this site.
+    #[param(inline, value_type = Option<SiteText>)]
     site: Option<String>,
     /// Only with this text in their name.
     name: Option<String>,
     /// Only the runs of the sweep that begins with this job.
+    #[serde(deserialize_with = "query::whole")]
     group: Option<u64>,
 }
 
@@ -49,8 +54,7 @@ struct AccountQuery {
     tag = "jobs",
     params(AccountQuery),
     responses(
-        (status = 200, body = AccountPage),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = AccountPage, description = "A page of accounts"),
     )
 )]
 #[get("/v1/accounts")]

@@ -30,6 +30,9 @@ pub trait Backend: Send + Sync + 'static {
     /// refuse it, else where it would go. Computes for as long as the job is large.
     fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal>;
 
+    /// Somebody looks at the sites: they are asked how they are, unless they were just now.
+    fn look_at_sites(&self) {}
+
     /// The committed state.
     fn view(&self) -> Arc<View>;
 

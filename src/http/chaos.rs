@@ -16,7 +16,7 @@ use crate::api::v1::problem::{Code, Problem};
 use crate::chaos::Refusal;
 
 /// Says whether faults may be injected here, and which are.
-#[utoipa::path(tag = "chaos", responses((status = 200, body = ChaosStatus)))]
+#[utoipa::path(tag = "chaos", responses((status = 200, body = ChaosStatus, description = "What runs, and within which bounds")))]
 #[get("/v1/chaos")]
 pub(super) async fn show(edge: Data<Edge>) -> Answer {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().status()))
@@ -40,8 +40,7 @@ pub(super) struct How {
     params(How),
     request_body = ChaosPlan,
     responses(
-        (status = 200, body = RehearsalReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = RehearsalReport, description = "What runs, or would run"),
     )
 )]
 #[post("/v1/chaos")]
@@ -65,8 +64,7 @@ pub(super) async fn begin(
 #[utoipa::path(
     tag = "chaos",
     responses(
-        (status = 200, body = ChaosReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = ChaosReport, description = "What was injected, and what followed"),
     )
 )]
 #[delete("/v1/chaos")]
@@ -78,8 +76,7 @@ pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> Answer {
 #[utoipa::path(
     tag = "chaos",
     responses(
-        (status = 200, body = ChaosReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = ChaosReport, description = "What was injected, and what followed"),
     )
 )]
 #[get("/v1/chaos/report")]

@@ -60,6 +60,9 @@ impl ResponseError for Failure {
         if let Some(seconds) = self.0.retry_after_s {
             response.insert_header((header::RETRY_AFTER, seconds));
         }
+        if let Some(methods) = &self.0.methods {
+            response.insert_header((header::ALLOW, methods.join(", ")));
+        }
         if self.0.status == 401 {
             let challenge = HeaderValue::from_static("Bearer realm=\"cospan\"");
             response.insert_header((header::WWW_AUTHENTICATE, challenge));
@@ -108,9 +111,9 @@ impl From<ApiRefusal> for Failure {
             }
             ApiRefusal::Stopping => Problem::new(Code::Stopping, detail).retry_after(5),
             ApiRefusal::Site(_) => Problem::new(Code::Site, detail),
-            // It answered: to ask it again would not help.
+            // It answered: there is no such file to be read.
             ApiRefusal::SiteRefused { problem, remedy } => {
-                Problem::new(Code::Site, problem).remedy(remedy)
+                Problem::new(Code::NotFound, problem).remedy(remedy)
             }
         };
         problem.into()

@@ -16,6 +16,7 @@ use super::state::Edge;
 use crate::api::v1::control::DoneReport;
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::shape::{FileText, SiteText};
 use crate::keys::Role;
 
 /// Which files to list.
@@ -24,10 +25,13 @@ use crate::keys::Role;
 #[into_params(parameter_in = Query)]
 struct ListQuery {
     /// Go on after this name: `next` of the page before.
+    #[param(inline, value_type = Option<FileText>)]
     after: Option<String>,
     /// Most rows of the page: 100 if left out, at most 1,000.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     /// Only with a replica at this site.
+    #[param(inline, value_type = Option<SiteText>)]
     site: Option<String>,
 }
 
@@ -37,6 +41,7 @@ struct ListQuery {
 #[into_params(parameter_in = Query)]
 struct RemoveQuery {
     /// Only the replica at this site.
+    #[param(inline, value_type = Option<SiteText>)]
     site: Option<String>,
     /// Even if unfinished jobs read it.
     force: bool,
@@ -79,16 +84,15 @@ pub(super) fn taken(name: &LogicalName) -> Failure {
     tag = "files",
     params(ListQuery),
     responses(
-        (status = 200, body = FilePage),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = FilePage, description = "A page of files"),
     )
 )]
 #[get("/v1/files")]
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
     let asked: ListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, 100, 1000)?;
-    let after = asked.after.as_deref().map(query::part).transpose()?;
-    let site = asked.site.as_deref().map(query::part).transpose()?;
+    let after = asked.after.as_deref().map(|text| query::part("after", text)).transpose()?;
+    let site = asked.site.as_deref().map(|text| query::part("site", text)).transpose()?;
     let sight = Sight::of(&edge, &caller);
     let shows = |by: &KeyName| sight.shows(by);
     let page = edge.backend.files(after.as_ref(), site.as_ref(), &shows, limit);
@@ -102,9 +106,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     tag = "files",
     request_body = FileRegistration,
     responses(
-        (status = 201, body = FileReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = 502, body = Problem, content_type = "application/problem+json"),
+        (status = 201, body = FileReport, description = "The file"),
     )
 )]
 #[post("/v1/files")]
@@ -139,15 +141,14 @@ fn no_file(name: &LogicalName) -> Failure {
 /// Shows a logical file and where its replicas are.
 #[utoipa::path(
     tag = "files",
-    params(("name" = String, Path, description = "Its logical name, which may have slashes")),
+    params(("name" = inline(FileText), Path, description = "Its logical name, which may have slashes")),
     responses(
-        (status = 200, body = FileReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = FileReport, description = "The file"),
     )
 )]
 #[get("/v1/files/{name:.+}")]
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -> Answer {
-    let name: LogicalName = query::part(&name)?;
+    let name: LogicalName = query::part("name", &name)?;
     let sight = Sight::of(&edge, &caller);
     let is_shown = edge.backend.file_owner(&name).is_some_and(|by| sight.shows(&by));
     let file = edge.backend.file(&name).filter(|_| is_shown).ok_or_else(|| no_file(&name))?;
@@ -159,11 +160,10 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -
     tag = "files",
     params(
         RemoveQuery,
-        ("name" = String, Path, description = "Its logical name, which may have slashes"),
+        ("name" = inline(FileText), Path, description = "Its logical name, which may have slashes"),
     ),
     responses(
-        (status = 200, body = DoneReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = DoneReport, description = "Done"),
     )
 )]
 #[delete("/v1/files/{name:.+}")]
@@ -174,7 +174,7 @@ pub(super) async fn remove(
     name: Path<String>,
 ) -> Answer {
     let asked: RemoveQuery = query::read(&request)?;
-    let name: LogicalName = query::part(&name)?;
+    let name: LogicalName = query::part("name", &name)?;
     let sight = Sight::of(&edge, &caller);
     match edge.backend.file_owner(&name) {
         Some(by) if !sight.shows(&by) => return Err(no_file(&name)),
@@ -185,7 +185,7 @@ pub(super) async fn remove(
     }
     let what = Ask::RemoveFile {
         name,
-        site: asked.site.as_deref().map(query::part).transpose()?,
+        site: asked.site.as_deref().map(|text| query::part("site", text)).transpose()?,
         force: asked.force,
     };
     match edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await? {

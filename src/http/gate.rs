@@ -161,7 +161,7 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Fa
         _ => {}
     }
     let given = request.headers().get(header::AUTHORIZATION).and_then(bearer);
-    let Some(member) = given.and_then(|token| edge.keys.find(token)) else {
+    let Some(member) = given.and_then(|token| find(edge, token)) else {
         return Err(refuse(request, edge, begun));
     };
     let admitted = member.admit(edge.second_of(begun), edge.settings.max_requests_per_s_per_key);
@@ -178,6 +178,15 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Fa
         Needs::Role(role) if !member.roles.allow(role) => Err(no_role(&member.name, role)),
         Needs::Role(_) | Needs::Nothing | Needs::KeyUnlessPublic => Ok(()),
     }
+}
+
+/// The key of a token. One that is not known may have been made just now: a look at the key file
+/// takes microseconds.
+fn find(edge: &Edge, token: &[u8]) -> Option<Arc<Member>> {
+    edge.keys.find(token).or_else(|| {
+        let is_new = edge.keys.refresh().unwrap_or(false);
+        is_new.then(|| edge.keys.find(token)).flatten()
+    })
 }
 
 fn refuse(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Failure {

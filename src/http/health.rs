@@ -10,7 +10,7 @@ use super::state::Edge;
 use crate::api::v1::problem::{Code, Problem};
 
 /// The process answers. Needs no key.
-#[utoipa::path(tag = "server", security(()), responses((status = 200, body = String)))]
+#[utoipa::path(tag = "server", security(()), responses((status = 200, body = String, description = "It does")))]
 #[get("/livez")]
 pub(super) async fn livez() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
@@ -21,8 +21,7 @@ pub(super) async fn livez() -> HttpResponse {
     tag = "server",
     security(()),
     responses(
-        (status = 200, body = String),
-        (status = 503, body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = String, description = "It does"),
     )
 )]
 #[get("/readyz")]
@@ -40,10 +39,11 @@ pub(super) async fn readyz(edge: Data<Edge>) -> Answer {
 }
 
 /// Metrics in the text format of Prometheus. Needs a key, unless the server's option says not.
-#[utoipa::path(tag = "server", responses((status = 200, body = String, content_type = "text/plain")))]
+#[utoipa::path(tag = "server", responses((status = 200, body = String, content_type = "text/plain", description = "The metrics")))]
 #[get("/metrics")]
 pub(super) async fn metrics(edge: Data<Edge>) -> Answer {
     edge.metrics.catch_up();
+    edge.backend.look_at_sites();
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
     encoder
@@ -52,8 +52,8 @@ pub(super) async fn metrics(edge: Data<Edge>) -> Answer {
     Ok(HttpResponse::Ok().content_type(encoder.format_type()).body(text))
 }
 
-/// This interface as an OpenAPI document.
-#[utoipa::path(tag = "server", responses((status = 200, body = Object, content_type = "application/json")))]
+/// This interface as an OpenAPI document. Needs no key.
+#[utoipa::path(tag = "server", security(()), responses((status = 200, body = Object, content_type = "application/json", description = "The document")))]
 #[get("/v1/openapi.json")]
 pub(super) async fn openapi(edge: Data<Edge>) -> HttpResponse {
     let json = HeaderValue::from_static("application/json");

@@ -19,7 +19,7 @@ use crate::api::v1::event::{EventReport, HistoryReport};
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::happened::Names;
 use crate::api::v1::job::{JobPage, JobReport, JobRow};
-use crate::api::v1::problem::Problem;
+use crate::api::v1::shape::{KeyText, SiteText};
 
 /// Rows of a page, unless told otherwise, and at most.
 const PAGE: usize = 100;
@@ -34,21 +34,26 @@ const MAX_SCAN: usize = 20_000;
 #[into_params(parameter_in = Query)]
 struct ListQuery {
     /// Go on after this job: `next` of the page before.
+    #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
     /// Most rows of the page: 100 if left out, at most 1,000.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     /// Newest first.
     newest: bool,
     /// Only in this state.
-    #[param(value_type = Option<String>)]
+    #[param(inline)]
     state: Option<StateName>,
     /// Only of this key.
+    #[param(inline, value_type = Option<KeyText>)]
     owner: Option<String>,
     /// Only with a component at this site.
+    #[param(inline, value_type = Option<SiteText>)]
     site: Option<String>,
     /// Only with this text in their name.
     name: Option<String>,
     /// Only the runs of the sweep that begins with this job.
+    #[serde(deserialize_with = "query::whole")]
     group: Option<u64>,
 }
 
@@ -71,8 +76,8 @@ impl Filter {
         site: Option<&str>,
         name: Option<String>,
     ) -> Result<Self, Failure> {
-        let owner = owner.map(query::part).transpose()?;
-        let site = site.map(query::part).transpose()?;
+        let owner = owner.map(|text| query::part("owner", text)).transpose()?;
+        let site = site.map(|text| query::part("site", text)).transpose()?;
         Ok(Self { state, owner, site, name, ..Self::all(caller) })
     }
 
@@ -129,8 +134,7 @@ fn is_at(job: &Job, site: &SiteName) -> bool {
     tag = "jobs",
     params(ListQuery),
     responses(
-        (status = 200, body = JobPage),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = JobPage, description = "A page of jobs"),
     )
 )]
 #[get("/v1/jobs")]
@@ -194,8 +198,7 @@ pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<
     tag = "jobs",
     params(("id" = u64, Path, description = "Its number")),
     responses(
-        (status = 200, body = JobReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = JobReport, description = "The job"),
     )
 )]
 #[get("/v1/jobs/{id}")]
@@ -209,8 +212,7 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
     tag = "jobs",
     params(("id" = u64, Path, description = "Its number")),
     responses(
-        (status = 200, body = HistoryReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = HistoryReport, description = "What happened"),
     )
 )]
 #[get("/v1/jobs/{id}/events")]
@@ -231,8 +233,7 @@ pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -
     tag = "jobs",
     params(("id" = u64, Path, description = "Its number")),
     responses(
-        (status = 200, body = ExplainReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = ExplainReport, description = "Why"),
     )
 )]
 #[get("/v1/jobs/{id}/explain")]

@@ -10,6 +10,7 @@ pub mod backend;
 mod bind;
 mod body;
 mod chaos;
+mod describe;
 mod dry_run;
 mod failure;
 mod files;

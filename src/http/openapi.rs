@@ -8,11 +8,13 @@ use utoipa::{Modify, OpenApi};
 use utoipa_actix_web::AppExt;
 use utoipa_actix_web::service_config::ServiceConfig;
 
+use super::describe;
 use super::{accounts, chaos, files, health, jobs, orders, reading, sites, store, stream, submit};
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Cospan", description = "Runs one job on many clusters at once."),
+    components(schemas(reading::StreamName)),
     modifiers(&Keys),
     security(("key" = []))
 )]
@@ -46,7 +48,15 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(reading::output)
         .service(sites::list)
         .service(sites::show)
-        .service(sites::order)
+        .service(sites::drain)
+        .service(sites::undrain)
+        .service(sites::freeze)
+        .service(sites::thaw)
+        .service(sites::reset)
+        .service(sites::maintenance)
+        .service(sites::end_maintenance)
+        .service(sites::force)
+        .service(sites::unforce)
         .service(files::list)
         .service(files::add)
         .service(files::show)
@@ -67,11 +77,14 @@ pub(super) fn routes(config: &mut ServiceConfig) {
 /// The OpenAPI document, as JSON.
 pub fn document() -> String {
     // A document has texts and numbers only, which can always be written.
-    build().to_pretty_json().unwrap_or_default()
+    let mut document = serde_json::to_value(build()).unwrap_or_default();
+    describe::state_bounds(&mut document);
+    format!("{document:#}")
 }
 
 fn build() -> Document {
     let app = App::new().into_utoipa_app().openapi(About::openapi());
-    let (_, document) = app.configure(routes).split_for_parts();
+    let (_, mut document) = app.configure(routes).split_for_parts();
+    describe::complete(&mut document);
     document
 }

@@ -15,7 +15,7 @@ use super::jobs::Filter;
 use super::query;
 use super::state::Edge;
 use crate::api::v1::control::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
-use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::problem::Code;
 use crate::keys::Role;
 
 /// Most jobs named in one order.
@@ -167,9 +167,8 @@ macro_rules! orders {
             tag = "jobs",
             request_body = JobSelection,
             responses(
-                (status = 200, body = OrderReport),
-                (status = "4XX", body = Problem, content_type = "application/problem+json"),
-            )
+                (status = 200, body = OrderReport, description = "What became of each job"),
+                    )
         )]
         #[post($path)]
         pub(super) async fn $name(
@@ -209,8 +208,7 @@ orders! {
     tag = "jobs",
     request_body = JobSelection,
     responses(
-        (status = 200, body = OrderReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = OrderReport, description = "What became of each job"),
     )
 )]
 #[post("/v1/jobs:priority")]
@@ -232,7 +230,6 @@ pub(super) async fn priority(
     params(("id" = u64, Path, description = "Its number")),
     responses(
         (status = 200, body = OutcomeReport, description = "Done, or it had ended"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
 #[delete("/v1/jobs/{id}")]

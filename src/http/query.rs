@@ -3,46 +3,79 @@
 use std::str::FromStr;
 
 use actix_web::HttpRequest;
-use actix_web::web::Query;
 use cospan_domain::ids::JobId;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
 use super::failure::Failure;
-use crate::api::v1::problem::Code;
+use crate::api::v1::parse;
+use crate::api::v1::problem::{Code, Problem};
 
 /// Reads the parameters after the question mark; unknown ones are refused.
 pub(super) fn read<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Failure> {
-    match Query::<T>::from_query(request.query_string()) {
-        Ok(query) => Ok(query.into_inner()),
-        Err(actix_web::error::QueryPayloadError::Deserialize(error)) => {
-            Err(Failure::new(Code::BadParameter, error.to_string()))
+    let given = form_urlencoded::parse(request.query_string().as_bytes());
+    let given = serde_urlencoded::Deserializer::new(given);
+    serde_path_to_error::deserialize(given).map_err(|error| {
+        let name = error.path().to_string();
+        let problem = error.into_inner().to_string();
+        match parse::unknown_key(&problem) {
+            Some((_, unknown, known)) => {
+                let remedy = match parse::nearest(&unknown, &known) {
+                    Some(nearest) => format!("did you mean `{nearest}`?"),
+                    None if known.is_empty() => "leave it out".into(),
+                    None => format!("there are: {}", known.join(", ")),
+                };
+                let problem = Problem::new(Code::BadParameter, "there is no such parameter here");
+                problem.key(unknown).remedy(remedy).into()
+            }
+            None => wrong(&name, problem),
         }
-        Err(error) => Err(Failure::new(Code::BadParameter, error.to_string())),
-    }
+    })
 }
 
-/// Reads a part of the path.
-pub(super) fn part<T>(text: &str) -> Result<T, Failure>
+/// Reads a parameter, or a part of the path, by its name.
+pub(super) fn part<T>(name: &str, text: &str) -> Result<T, Failure>
 where
     T: FromStr,
     T::Err: std::fmt::Display,
 {
-    text.parse().map_err(|error: T::Err| Failure::new(Code::BadParameter, error.to_string()))
+    text.parse().map_err(|error: T::Err| wrong(name, error.to_string()))
 }
 
 /// Reads a job's number from the path.
 pub(super) fn job_id(text: &str) -> Result<JobId, Failure> {
     text.parse().map_err(|_| {
         let shown: String = text.chars().take(40).collect();
-        Failure::new(Code::BadParameter, format!("{shown:?} is not a job's number"))
+        wrong("id", format!("{shown:?} is not a job's number"))
     })
 }
 
-/// Brings a limit into its range; 0 is refused.
-pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<usize, Failure> {
-    match asked {
-        None => Ok(default),
-        Some(0) => Err(Failure::new(Code::BadParameter, "limit: must be at least 1")),
-        Some(asked) => Ok(usize::try_from(asked).unwrap_or(most).min(most)),
+/// A number as the description has it: of 64 bits with a sign, which no number of ours passes.
+pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let given = Option::<u64>::deserialize(from)?;
+    match given {
+        Some(number) if number > i64::MAX as u64 => {
+            Err(D::Error::custom(format!("is {number}; it must be at most {}", i64::MAX)))
+        }
+        _ => Ok(given),
     }
+}
+
+/// Where to begin: 0 if it is not said.
+pub(super) fn offset<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    whole(from).map(Option::unwrap_or_default)
+}
+
+/// A limit in its range; one beyond is refused, so that nobody takes a short page for all.
+pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<usize, Failure> {
+    let Some(asked) = asked else { return Ok(default) };
+    match usize::try_from(asked) {
+        Ok(asked) if (1..=most).contains(&asked) => Ok(asked),
+        _ => Err(wrong("limit", format!("is {asked}; it must be from 1 to {most}"))),
+    }
+}
+
+/// A parameter that is wrong, by its name.
+pub(super) fn wrong(name: &str, problem: impl Into<String>) -> Failure {
+    Problem::new(Code::BadParameter, problem).key(name).into()
 }

@@ -20,11 +20,12 @@ use super::query;
 use super::state::{Edge, StreamPermit};
 use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::shape::{ComponentText, PathText};
 
 /// Bytes asked for at once from a site.
 const PIECE: u32 = 256 * 1024;
 /// Most bytes of a piece that a client asks for.
-const MAX_PIECE: u64 = 4 * 1024 * 1024;
+const MAX_PIECE: usize = 4 * 1024 * 1024;
 /// How long a followed log rests between two looks: short while it grows, long while it does not.
 const REST_MIN: Duration = Duration::from_millis(200);
 const REST_MAX: Duration = Duration::from_secs(3);
@@ -35,8 +36,10 @@ const REST_MAX: Duration = Duration::from_secs(3);
 #[into_params(parameter_in = Query)]
 struct LogQuery {
     /// From this byte on.
+    #[serde(deserialize_with = "query::offset")]
     offset: u64,
     /// At most so many bytes: 256 KiB if left out, at most 4 MiB.
+    #[param(minimum = 1, maximum = 4194304)]
     limit: Option<u64>,
     /// Of this attempt; the latest if left out.
     attempt: Option<u32>,
@@ -50,11 +53,22 @@ struct LogQuery {
 #[into_params(parameter_in = Query)]
 struct OutputQuery {
     /// From this byte on.
+    #[serde(deserialize_with = "query::offset")]
     offset: u64,
     /// At most so many bytes; all if left out.
+    #[serde(deserialize_with = "query::whole")]
     limit: Option<u64>,
     /// Of this attempt; the latest if left out.
     attempt: Option<u32>,
+}
+
+/// What a component prints.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[allow(dead_code, reason = "only described by it")]
+pub(super) enum StreamName {
+    Stdout,
+    Stderr,
 }
 
 /// Reads what a component printed.
@@ -66,13 +80,11 @@ struct OutputQuery {
     params(
         LogQuery,
         ("id" = u64, Path, description = "The job's number"),
-        ("component" = String, Path, description = "The component's name"),
-        ("stream" = String, Path, description = "`stdout` or `stderr`"),
+        ("component" = inline(ComponentText), Path, description = "The component's name"),
+        ("stream" = StreamName, Path, description = "`stdout` or `stderr`"),
     ),
     responses(
-        (status = 200, body = Vec<u8>, content_type = "text/plain"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = 502, body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = String, content_type = "text/plain", description = "The text"),
     )
 )]
 #[get("/v1/jobs/{id}/logs/{component}/{stream}")]
@@ -89,6 +101,7 @@ pub(super) async fn logs(
         "stderr" => Wanted::Stderr,
         _ => return Err(Failure::new(Code::NotFound, "a log is `stdout` or `stderr`")),
     };
+    let limit = query::limit(asked.limit, PIECE as usize, MAX_PIECE)? as u32;
     let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, asked.follow)?;
@@ -97,11 +110,6 @@ pub(super) async fn logs(
     if asked.follow {
         return follow(edge, caller, order);
     }
-    let limit = asked.limit.unwrap_or(PIECE.into());
-    if limit == 0 {
-        return Err(Failure::new(Code::BadParameter, "limit: must be at least 1"));
-    }
-    let limit = u32::try_from(limit.min(MAX_PIECE)).unwrap_or(PIECE);
     let order = ReadOrder { limit, ..order };
     let piece = edge.backend.read(&order).await;
     let piece = piece.map_err(|refusal| not_left(&job, &order, &stream, refusal))?;
@@ -295,13 +303,11 @@ impl Followed {
     params(
         OutputQuery,
         ("id" = u64, Path, description = "The job's number"),
-        ("component" = String, Path, description = "The component's name"),
-        ("path" = String, Path, description = "The output's path, which may have slashes"),
+        ("component" = inline(ComponentText), Path, description = "The component's name"),
+        ("path" = inline(PathText), Path, description = "The output's path, which may have slashes"),
     ),
     responses(
-        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-        (status = 502, body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream", description = "The bytes"),
     )
 )]
 #[get("/v1/jobs/{id}/outputs/{component}/{path:.+}")]
@@ -313,7 +319,7 @@ pub(super) async fn output(
 ) -> Answer {
     let (id, component, file) = path.into_inner();
     let asked: OutputQuery = query::read(&request)?;
-    let path: RelPath = query::part(&file)?;
+    let path: RelPath = query::part("path", &file)?;
     let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;

@@ -1,7 +1,7 @@
 //! Sites, and operators' orders about them.
 
 use actix_web::web::{Data, Path, Payload};
-use actix_web::{HttpRequest, HttpResponse, get, post};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
 use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand, SiteOrder};
 use cospan_domain::ids::SiteName;
@@ -11,32 +11,33 @@ use super::failure::{Answer, Failure};
 use super::gate::Caller;
 use super::query;
 use super::state::Edge;
+use super::unread::Unread;
 use crate::api::v1::control::DoneReport;
 use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
-use crate::api::v1::site::{
-    ForceOrder, SiteList, SiteOrderBody, SiteReport, WindowEnd, WindowReport,
-};
+use crate::api::v1::shape::SiteText;
+use crate::api::v1::site::{ForceOrder, SiteList, SiteReport, WindowEnd, WindowReport};
 
 /// Lists all sites.
-#[utoipa::path(tag = "sites", responses((status = 200, body = SiteList)))]
+#[utoipa::path(tag = "sites", responses((status = 200, body = SiteList, description = "All sites")))]
 #[get("/v1/sites")]
 pub(super) async fn list(edge: Data<Edge>) -> Answer {
+    edge.backend.look_at_sites();
     Ok(HttpResponse::Ok().json(edge.backend.sites()))
 }
 
 /// Shows a site.
 #[utoipa::path(
     tag = "sites",
-    params(("name" = String, Path, description = "Its name")),
+    params(("name" = inline(SiteText), Path, description = "Its name")),
     responses(
-        (status = 200, body = SiteReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = SiteReport, description = "The site"),
     )
 )]
 #[get("/v1/sites/{name}")]
 pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> Answer {
-    let name: SiteName = query::part(&name)?;
+    let name: SiteName = query::part("name", &name)?;
+    edge.backend.look_at_sites();
     let mut sites = edge.backend.sites().sites;
     match sites.iter().position(|site| site.name == name.as_str()) {
         Some(at) => {
@@ -61,65 +62,8 @@ pub(super) fn no_site(name: &SiteName, known: &[String]) -> Failure {
     problem.remedy(remedy).into()
 }
 
-const ORDERS: [&str; 9] = [
-    "drain",
-    "undrain",
-    "freeze",
-    "thaw",
-    "reset",
-    "maintenance",
-    "end-maintenance",
-    "force",
-    "unforce",
-];
-
-/// Orders something about a site.
-///
-/// `drain` and `undrain` empty it and fill it again; `freeze` and `thaw` keep new work away;
-/// `reset` forgets its errors; `force` lets a verdict hold instead of its errors for a while, until
-/// `unforce`; `maintenance` sets a window (or changes the one with the same begin) and
-/// `end-maintenance` takes the one with this begin back. Only `maintenance`, `end-maintenance`
-/// and `force` take a body.
-#[utoipa::path(
-    tag = "sites",
-    params(
-        ("name" = String, Path, description = "Its name"),
-        ("order" = String, Path, description = "The order"),
-    ),
-    request_body(content = Option<SiteOrderBody>),
-    responses(
-        (status = 200, body = DoneReport),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
-    )
-)]
-#[post("/v1/sites/{name}/{order}")]
-pub(super) async fn order(
-    request: HttpRequest,
-    edge: Data<Edge>,
-    caller: Caller,
-    path: Path<(String, String)>,
-    payload: Payload,
-) -> Answer {
-    let (name, order) = path.into_inner();
-    let site: SiteName = query::part(&name)?;
-    let order = match order.as_str() {
-        "drain" => SiteOrder::Drain,
-        "undrain" => SiteOrder::Undrain,
-        "freeze" => SiteOrder::Freeze,
-        "thaw" => SiteOrder::Thaw,
-        "reset" => SiteOrder::ResetErrors,
-        "unforce" => SiteOrder::Unforce,
-        "maintenance" => window(body::read_json(&request, payload, &edge.settings).await?)?,
-        "end-maintenance" => {
-            let ended: WindowEnd = body::read_json(&request, payload, &edge.settings).await?;
-            SiteOrder::RemoveWindow { from: ended.from.0 }
-        }
-        "force" => {
-            let verdict: ForceOrder = body::read_json(&request, payload, &edge.settings).await?;
-            SiteOrder::Force { usable: verdict.usable, until: verdict.until.0 }
-        }
-        unknown => return Err(no_order(unknown)),
-    };
+async fn order(edge: &Edge, caller: &Caller, name: &str, order: SiteOrder) -> Answer {
+    let site: SiteName = query::part("name", name)?;
     let command = ApiCommand { by: caller.name().clone(), what: Ask::Site(site, order) };
     match edge.backend.command(command).await? {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
@@ -127,20 +71,78 @@ pub(super) async fn order(
     }
 }
 
-fn no_order(unknown: &str) -> Failure {
-    let known = ORDERS.map(str::to_owned);
-    let shown: String = unknown.chars().take(40).collect();
-    let problem = Problem::new(Code::NotFound, format!("there is no order {shown:?} for a site"));
-    match parse::nearest(unknown, &known) {
-        Some(nearest) => problem.remedy(format!("did you mean {nearest}?")).into(),
-        None => problem.remedy(format!("there are: {}", known.join(", "))).into(),
-    }
+macro_rules! orders {
+    ($($(#[$doc:meta])* $name:ident at $path:literal $(with $body:ident)? is $what:expr;)*) => {$(
+        $(#[$doc])*
+        #[utoipa::path(
+            tag = "sites",
+            params(("name" = inline(SiteText), Path, description = "Its name")),
+            $(request_body = $body,)?
+            responses((status = 200, body = DoneReport, description = "Done")),
+        )]
+        #[post($path)]
+        pub(super) async fn $name(
+            request: HttpRequest,
+            edge: Data<Edge>,
+            caller: Caller,
+            name: Path<String>,
+            payload: Payload,
+        ) -> Answer {
+            let what: fn(order_body!($($body)?)) -> Result<SiteOrder, Failure> = $what;
+            let given = read_order!(request, payload, edge $(, $body)?);
+            order(&edge, &caller, &name, what(given)?).await
+        }
+    )*};
+}
+
+macro_rules! order_body {
+    () => {
+        ()
+    };
+    ($body:ident) => {
+        $body
+    };
+}
+
+macro_rules! read_order {
+    ($request:ident, $payload:ident, $edge:ident) => {{
+        // An order that has nothing to say may still come with a body.
+        $request.extensions_mut().insert(Unread($payload.into_inner()));
+    }};
+    ($request:ident, $payload:ident, $edge:ident, $body:ident) => {
+        body::read_json::<$body>(&$request, $payload, &$edge.settings).await?
+    };
+}
+
+orders! {
+    /// Empties a site: nothing new is placed there, and what can move does.
+    drain at "/v1/sites/{name}/drain" is |()| Ok(SiteOrder::Drain);
+    /// Fills a drained site again.
+    undrain at "/v1/sites/{name}/undrain" is |()| Ok(SiteOrder::Undrain);
+    /// Keeps new work away from a site.
+    freeze at "/v1/sites/{name}/freeze" is |()| Ok(SiteOrder::Freeze);
+    /// Lets new work come to a frozen site.
+    thaw at "/v1/sites/{name}/thaw" is |()| Ok(SiteOrder::Thaw);
+    /// Forgets the errors of a site.
+    reset at "/v1/sites/{name}/reset" is |()| Ok(SiteOrder::ResetErrors);
+    /// Lets a site's errors judge it again.
+    unforce at "/v1/sites/{name}/unforce" is |()| Ok(SiteOrder::Unforce);
+    /// Lets a verdict on a site hold instead of its errors for a while, until `unforce`.
+    force at "/v1/sites/{name}/force" with ForceOrder is |verdict| {
+        Ok(SiteOrder::Force { usable: verdict.usable, until: verdict.until.0 })
+    };
+    /// Sets a window of maintenance, or changes the one with the same begin.
+    maintenance at "/v1/sites/{name}/maintenance" with WindowReport is window;
+    /// Takes the window of maintenance with this begin back.
+    end_maintenance at "/v1/sites/{name}/end-maintenance" with WindowEnd is |ended| {
+        Ok(SiteOrder::RemoveWindow { from: ended.from.0 })
+    };
 }
 
 fn window(window: WindowReport) -> Result<SiteOrder, Failure> {
     if window.from >= window.until {
         let detail = format!("the window ends at {}, not after its begin", window.until);
-        return Err(Problem::new(Code::BadBody, detail).key("until").into());
+        return Err(Problem::new(Code::BadWindow, detail).key("until").into());
     }
     let (from, until) = (window.from.0, window.until.0);
     Ok(SiteOrder::SetWindow { from, until, reason: window.reason.into() })

@@ -8,11 +8,10 @@ use futures_util::StreamExt;
 use super::failure::{Answer, Failure};
 use super::gate::Caller;
 use super::state::Edge;
-use crate::api::v1::problem::Problem;
 use crate::api::v1::store::StoreReport;
 
 /// Shows the store.
-#[utoipa::path(tag = "store", responses((status = 200, body = StoreReport)))]
+#[utoipa::path(tag = "store", responses((status = 200, body = StoreReport, description = "The store")))]
 #[get("/v1/store")]
 pub(super) async fn show(edge: Data<Edge>) -> Answer {
     Ok(HttpResponse::Ok().json(edge.backend.store()))
@@ -25,8 +24,7 @@ pub(super) async fn show(edge: Data<Edge>) -> Answer {
 #[utoipa::path(
     tag = "store",
     responses(
-        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream", description = "The bytes"),
     )
 )]
 #[get("/v1/store/export")]

@@ -30,8 +30,10 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 #[into_params(parameter_in = Query)]
 struct FollowQuery {
     /// Only changes of this job.
+    #[serde(deserialize_with = "query::whole")]
     job: Option<u64>,
     /// Begin after this position; the header `Last-Event-ID` goes before it.
+    #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
 }
 
@@ -48,8 +50,7 @@ struct FollowQuery {
         ("Last-Event-ID" = Option<u64>, Header, description = "Go on after this event"),
     ),
     responses(
-        (status = 200, body = ChangeReport, content_type = "text/event-stream"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = ChangeReport, content_type = "text/event-stream", description = "Changes as they happen, until the client goes"),
     )
 )]
 #[get("/v1/events")]

@@ -27,8 +27,9 @@ use super::settings::HttpSettings;
 use super::state::Edge;
 use super::unread::Unread;
 use crate::api::v1::document::JobDocument;
-use crate::api::v1::job::{CheckedReport, SubmittedReport};
+use crate::api::v1::job::{CheckedReport, SubmissionBody, SubmissionReport, SubmittedReport};
 use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::shape::RequestKeyText;
 use crate::keys::Role;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -57,13 +58,12 @@ struct SubmitQuery {
     tag = "jobs",
     params(
         SubmitQuery,
-        ("Idempotency-Key" = Option<String>, Header, description = "The client's name for this request"),
+        ("Idempotency-Key" = inline(Option<RequestKeyText>), Header, description = "The client's name for this request"),
     ),
-    request_body(content = JobDocument, description = "One job, or an array of at most 1,000"),
+    request_body(content = SubmissionBody, description = "One job, or an array of jobs"),
     responses(
         (status = 201, body = SubmittedReport, description = "Accepted, and durable"),
-        (status = 200, body = SubmittedReport, description = "Accepted before under the same key; or checked, with `dry_run`"),
-        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 200, body = SubmissionReport, description = "Accepted before under the same key; or checked, with `dry_run`"),
     )
 )]
 #[post("/v1/jobs")]

@@ -99,6 +99,10 @@ impl Backend for Served {
         Some(view.files.get(name)?.entry.as_ref()?.registered_by.clone())
     }
 
+    fn look_at_sites(&self) {
+        self.plane.look_at_sites();
+    }
+
     fn sites(&self) -> SiteList {
         let now = self.plane.now();
         let report = |site: &SiteStanding| SiteReport {

@@ -3,6 +3,7 @@
 //! refused before anything has started.
 
 mod backend;
+mod disk;
 mod explained;
 mod last_words;
 mod promised;
@@ -40,6 +41,7 @@ use crate::data_directory::{self, DataDirectoryError};
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
 use backend::Served;
+pub use disk::register as register_disk;
 use registry::Sites;
 use running::{Running as Runs, Sign};
 use webhook::Webhook;
@@ -83,11 +85,12 @@ pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::
     settings::store(config, data)
 }
 
-/// Serves until a signal, or a fault that the process can not survive.
+/// Serves until a signal, or a fault that the process can not survive. `reread` is called at SIGHUP,
+/// once the keys were read anew, to say what has become of the configuration.
 ///
 /// # Errors
 /// It did not start, and why.
-pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
+pub fn serve(config: &Config, data: &Path, reread: impl Fn()) -> Result<(), ServeError> {
     let http = settings::http(config);
     let bound = Bound::bind(&http)?;
     data_directory::prepare(data)?;
@@ -106,7 +109,7 @@ pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
     let runtime = actix_web::rt::System::new();
     runtime.block_on(async {
         let addresses = bound.addresses();
-        let mut started = start(config, data, http, bound, ring).await?;
+        let mut started = start(config, data, http, bound, ring.clone()).await?;
         let _sign = announce(data, &addresses, config.server.tls_certificate.is_some());
         let server = started.running.take_server();
         let served = async {
@@ -116,7 +119,14 @@ pub fn serve(config: &Config, data: &Path) -> Result<(), ServeError> {
             }
         };
         let serving = actix_web::rt::spawn(served);
-        let signal = signals().await?;
+        let signal = signals(|| {
+            match ring.refresh() {
+                Ok(_) => info!(keys = ring.len(), "SIGHUP: keys read anew"),
+                Err(problem) => error!(%problem, "SIGHUP: cannot read the keys; those known stay"),
+            }
+            reread();
+        });
+        let signal = signal.await?;
         info!(signal, "stopping: no new work; what runs goes on");
         stop(started).await;
         let _ = serving.await;
@@ -137,6 +147,7 @@ async fn start(
     let registry = Registry::new();
     let metrics = Arc::new(Metrics::new(&registry)?);
     register_process(&registry)?;
+    register_disk(&registry, data.to_owned())?;
     let (path, options) = settings::store(config, data);
     let (sink, reports) = wiring::report_channel();
     let (opened, view, remains) = records::open(&path, &options, sink)?;
@@ -227,15 +238,19 @@ fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<Sign> {
     sign.ok()
 }
 
-/// Waits for the first signal to end; a second one ends at once.
-async fn signals() -> std::io::Result<&'static str> {
+/// Waits for the first signal to end; a second one ends at once. SIGHUP ends nothing.
+async fn signals(hung_up: impl Fn()) -> std::io::Result<&'static str> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let first = tokio::select! {
-        biased;
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+    let mut hangup = signal(SignalKind::hangup())?;
+    let first = loop {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => break "SIGTERM",
+            _ = interrupt.recv() => break "SIGINT",
+            _ = hangup.recv() => hung_up(),
+        }
     };
     actix_web::rt::spawn(async move {
         tokio::select! {

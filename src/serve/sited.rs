@@ -7,6 +7,7 @@ use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationUs, Timestamp};
 
+use crate::api::v1::Instant;
 use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
 /// The report of one site.
@@ -19,8 +20,11 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     let operator = &record.operator;
     SiteReport {
         name: site.name.to_string(),
-        state: site.state.as_str().into(),
-        reason: reasons.first().map(|reason| why(reason, last.trouble.as_deref())),
+        state: last.shown(site.state).into(),
+        reason: match (reasons.first(), last.silent_since) {
+            (None, Some(since)) => Some(silent(since, last.trouble.as_deref())),
+            (first, _) => first.map(|reason| why(reason, last.trouble.as_deref())),
+        },
         total: description.map(|d| counts(&d.total)).unwrap_or_default(),
         idle: idle.map(|(_, idle)| counts(idle)).unwrap_or_default(),
         held: Counts::default(),
@@ -55,6 +59,11 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         injected_faults: Vec::new(),
         links: Vec::new(),
     }
+}
+
+fn silent(since: Timestamp, trouble: Option<&str>) -> String {
+    let trouble = trouble.map(|told| format!(": {told}")).unwrap_or_default();
+    format!("has not answered since {}{trouble}", Instant(since))
 }
 
 /// What keeps work from a site; of one that does not answer also what was said instead.

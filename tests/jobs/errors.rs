@@ -37,8 +37,9 @@ fn submit(scene: &Scene, text: &str) -> Output {
 #[test]
 fn a_policy_that_is_unknown_or_cannot_serve_names_those_that_can() {
     let mut scene = scene(1);
-    let unknown = submit(&scene, &job("policy = \"best-fit\"", ""));
-    refused(&unknown, &["\"best-fit\"", "there are: worst-fit, close-to-files", "C11"]);
+    let file = scene.job_file(&job("policy = \"best-fit\"", ""));
+    let words = ["job.toml:", "\"best-fit\"", "there are: worst-fit, close-to-files"];
+    scene.refused(&["submit", &file], 2, &words);
     let unsuited = submit(&scene, &job("policy = \"flexible-cluster-minimization\"", ""));
     let words = ["\"flexible-cluster-minimization\" cannot place non-fixed requests", "these can"];
     refused(&unsuited, &words);

@@ -5,6 +5,7 @@
 mod commands;
 mod errors;
 mod failures;
+mod operators;
 mod outputs;
 mod overrides;
 mod priorities;

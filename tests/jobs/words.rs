@@ -100,7 +100,10 @@ fn logs_of_what_never_ran_say_so_and_where_to_look() {
     scene.must(&["cancel", "1"]);
     scene.must(&["submit", &scene.job_file(&job("/nowhere/solver", "[]", ""))]);
     scene.refused(&["wait", "2"], 1, &["could not start"]);
-    let words = ["component solver of job 2 left no stdout: could not start", "`cospan show 2`"];
+    let words = [
+        "component solver of job 2 left no stdout: could not start \"/nowhere/solver\"",
+        "`cospan show 2`",
+    ];
     scene.refused(&["logs", "2"], 3, &words);
     let said = String::from_utf8(scene.cospan(&["logs", "2"]).stderr).unwrap();
     assert!(!said.contains(&scene.environment.path().display().to_string()), "whose path? {said}");

@@ -30,10 +30,14 @@ fn with_certificate(environment: &TestEnvironment, is_ca: bool) -> Server {
 }
 
 fn ask(environment: &TestEnvironment, server: Option<String>, arguments: &[&str]) -> Output {
+    command(environment, server, arguments).output().unwrap()
+}
+
+fn command(environment: &TestEnvironment, server: Option<String>, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
     command.args(arguments).env_clear().env("HOME", environment.path());
     command.env("COSPAN_CONFIG", environment.config()).envs(server.map(|s| ("COSPAN_SERVER", s)));
-    command.output().unwrap()
+    command
 }
 
 fn told(output: &Output) -> String {
@@ -73,8 +77,16 @@ fn a_command_line_beside_a_tls_server_finds_it_others_are_told_why_not() {
     std::fs::write(environment.config(), text).unwrap();
     for arguments in [&submit[..], &["wait", "1"], &["logs", "1", "-f"]] {
         let stranger = ask(&environment, None, arguments);
-        kept_out(&stranger, &["nobody whom we trust has signed", "set client.ca_certificate"]);
+        kept_out(&stranger, &["nobody whom we trust has signed", "--ca-certificate"]);
     }
+    // The configuration names the wrong one; whoever asks names the right one.
+    let right = environment.path().join("server.certificate.pem");
+    let list = ["site", "list", "--ca-certificate", right.to_str().unwrap()];
+    let asked = ask(&environment, None, &list);
+    assert!(asked.status.success(), "{}", told(&asked));
+    let mut command = command(&environment, None, &["site", "list"]);
+    let asked = command.env("COSPAN_CA_CERTIFICATE", &right).output().unwrap();
+    assert!(asked.status.success(), "{}", told(&asked));
 }
 
 #[test]

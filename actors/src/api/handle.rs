@@ -255,6 +255,17 @@ impl ControlPlane {
         }
     }
 
+    /// Asks every site how it is, also where nothing of ours is, unless that was done just now:
+    /// whoever looks at sites is not to see what was so when they were last needed.
+    pub fn look_at_sites(&self) {
+        let (live, now) = (&self.shared.live, self.now());
+        let pause = self.shared.settings.poll_interval;
+        if live.doubted_at().is_none_or(|doubted| now.since(doubted) >= pause) {
+            live.doubt(now);
+            self.shared.actors.clusters.look_all();
+        }
+    }
+
     /// All sites.
     pub fn sites(&self) -> Vec<SiteStanding> {
         self.shared.sites.keys().filter_map(|name| self.site(name)).collect()

@@ -5,7 +5,7 @@ use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::state::NotificationKind;
 use cospan_domain::units::Timestamp;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::Cluster;
 use crate::live_state::Left;
@@ -26,7 +26,7 @@ impl Cluster {
     /// one's administrator hears of that one only.
     pub(super) fn show_state(&self) {
         let state = self.state(self.now());
-        self.gauges.show_state(state.as_str());
+        self.gauges.show_state(self.report.shown(state));
         let live = &self.shared.live;
         match live.stands(&self.name, state, self.shared.sites.len()) {
             Some(Left::None(states)) => {
@@ -47,12 +47,15 @@ impl Cluster {
 
     pub(super) fn contact_turned(&mut self, contact: Contact, now: Timestamp) {
         match contact {
-            Contact::Answering { .. } => self.answers_again(),
+            Contact::Answering { .. } => {
+                info!(site = %self.name, "the site answers");
+                self.answers_again();
+            }
             Contact::Unreachable { .. } => self.fell_silent(now),
             Contact::CredentialsExpired { .. } => {
                 let told = self.report.trouble.as_deref().unwrap_or("renew them");
                 let text = format!("site {} refuses our credentials: {told}", self.name);
-                warn!("{text}");
+                warn!(site = %self.name, "the site refuses our credentials: {told}");
                 self.notify(NotificationKind::CredentialsExpired, text);
             }
             Contact::NeverAnswered => {}
@@ -67,6 +70,13 @@ impl Cluster {
     }
 
     fn fell_silent(&mut self, now: Timestamp) {
+        let error = self.report.trouble.as_deref().unwrap_or("no answer");
+        warn!(
+            site = %self.name,
+            error,
+            "the site is unreachable: nothing new goes there, and what runs there is unknown, \
+             not failed"
+        );
         let newly_isolated = self.shared.live.lost(&self.name, now);
         if newly_isolated {
             error!(

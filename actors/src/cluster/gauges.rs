@@ -7,7 +7,7 @@ use prometheus::IntGauge;
 use crate::metrics::Metrics;
 
 /// Labels of `cospan_site_state`.
-const STATES: [&str; 10] = [
+const STATES: [&str; 11] = [
     "unknown",
     "usable",
     "unusable",
@@ -17,6 +17,7 @@ const STATES: [&str; 10] = [
     "maintenance",
     "credentials-expired",
     "unreachable",
+    "silent",
     "frozen",
 ];
 

@@ -10,7 +10,7 @@ use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{CallKind, Observation, SiteDescription, SiteError, SiteStatus};
 use imbl::OrdMap;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::Cluster;
 use super::calls::outcome_label;
@@ -259,6 +259,10 @@ impl Cluster {
         now: Timestamp,
     ) -> Vec<JobId> {
         self.report.trouble = None;
+        if self.report.silent_since.take().is_some() {
+            info!(site = %self.name, "the site answers again");
+            self.show_state();
+        }
         let mut concerned = self.contact_changed(QueryResult::Answered, now);
         if self.shared.live.isolated() {
             // One that never fell silent answers as well: it is not we who are cut off.
@@ -299,14 +303,25 @@ impl Cluster {
             | SiteError::OutcomeUnknown(_)
             | SiteError::SiteFull(_) => QueryResult::Failed,
         };
-        self.contact_changed(result, now)
+        let concerned = self.contact_changed(result, now);
+        let was_silent = self.report.silent_since.is_some();
+        self.report.silent_since = self.contact.silent_since();
+        if !was_silent && self.report.silent_since.is_some() {
+            warn!(
+                site = %self.name,
+                %error,
+                "the site does not answer; it counts as unreachable if that goes on for {}",
+                self.shared.settings.contact.unreachable_after
+            );
+        }
+        self.show_state();
+        concerned
     }
 
     fn contact_changed(&mut self, result: QueryResult, now: Timestamp) -> Vec<JobId> {
         let changed = self.contact.observe(result, &self.shared.settings.contact, now);
         self.report.contact = self.contact.contact();
         let Some(contact) = changed else { return Vec::new() };
-        info!(site = %self.name, contact = contact.as_str(), "contact changed");
         self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.contact_turned(contact, now);
         self.shared.actors.co_allocator.look(&());

@@ -15,6 +15,7 @@ use cospan_domain::job::due::avoids;
 use cospan_domain::job::spec::OnUnreachable;
 use cospan_domain::job::state::{Component, Job, Phase};
 use cospan_domain::planted::{Bug, bug};
+use cospan_domain::runner::Launch;
 use cospan_domain::transfer::state::Lost;
 use cospan_domain::units::{ClockSkew, Timestamp};
 use cospan_sites::port::{Blame, EndedBySite, Exit, ExitCause, Observation};
@@ -87,7 +88,15 @@ fn sighted(
     let tag = job.tag(shared.instance, index);
     let observation = report.observed.attempts.get(&tag)?;
     let (asked_at, clock) = (report.observed.asked_at, report.observed.clock);
-    let sighting = sighting(observation, clock)?;
+    let site = &component.placement.as_ref()?.site;
+    let program = || {
+        let labels = report.shape.as_ref().map(|shape| shape.labels.clone()).unwrap_or_default();
+        match Launch::of(job, index, site, &labels) {
+            Some(launch) => format!("{:?}", launch.at_site.program.executable.as_str()),
+            None => "it".to_owned(),
+        }
+    };
+    let sighting = sighting(observation, clock, program)?;
     let times = SiteTimes { clock, began_at: began_at(observation), held_at: held_at(observation) };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
     is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::AttemptObserved {
@@ -117,8 +126,12 @@ fn held_at(observation: &Observation) -> Option<Timestamp> {
 }
 
 /// What an observation means to a job, where the site's clock is so far ahead of ours; `None` if
-/// it means nothing.
-fn sighting(observation: &Observation, clock: ClockSkew) -> Option<Sighting> {
+/// it means nothing. `program` says what was to be started.
+fn sighting(
+    observation: &Observation,
+    clock: ClockSkew,
+    program: impl FnOnce() -> String,
+) -> Option<Sighting> {
     Some(match observation {
         Observation::Unknown(why) if bug(Bug::UnknownIsGone) => {
             Sighting::Vanished(why.as_str().into())
@@ -129,7 +142,7 @@ fn sighting(observation: &Observation, clock: ClockSkew) -> Option<Sighting> {
         Observation::Starting => Sighting::Pending,
         Observation::Ready(at_gate) => Sighting::Ready(at_gate.host.clone()),
         Observation::Begun(begun) => Sighting::Begun(begun.host.clone()),
-        Observation::Exited(exit) => exited(exit),
+        Observation::Exited(exit) => exited(exit, program),
         Observation::Void => Sighting::Void,
         Observation::Vanished { detail, .. } => Sighting::Vanished(detail.as_str().into()),
         Observation::Ended { why: EndedBySite::NeverRuns, detail, .. } => {
@@ -143,7 +156,7 @@ fn sighting(observation: &Observation, clock: ClockSkew) -> Option<Sighting> {
     })
 }
 
-fn exited(exit: &Exit) -> Sighting {
+fn exited(exit: &Exit, program: impl FnOnce() -> String) -> Sighting {
     let how: Arc<str> = match &exit.cause {
         ExitCause::Code(0) => return Sighting::Succeeded,
         ExitCause::Code(code) => format!("exit code {code}").into(),
@@ -151,7 +164,9 @@ fn exited(exit: &Exit) -> Sighting {
         ExitCause::WallTime => "ran longer than its wall time".into(),
         ExitCause::Terminated => "was told to end at its site".into(),
         ExitCause::TooLate => return Sighting::TooLate,
-        ExitCause::CouldNotStart(problem) => format!("could not start: {problem}").into(),
+        ExitCause::CouldNotStart(problem) => {
+            format!("could not start {}: {problem}", program()).into()
+        }
     };
     Sighting::Failed(how)
 }

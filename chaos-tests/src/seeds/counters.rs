@@ -76,7 +76,7 @@ pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
             found.push(format!("processors of {name}: {shown:?}, not {total:?}, {idle:?}, 0"));
         }
         let states = shown_states(metrics, name);
-        if states != [site.state.as_str()] {
+        if states != [site.report.shown(site.state)] {
             found.push(format!("{name} is shown as {states:?} and is {:?}", site.state));
         }
     }

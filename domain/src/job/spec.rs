@@ -142,6 +142,14 @@ pub enum Executable {
 }
 
 impl Executable {
+    /// What its user calls it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Executable::AtSite(path) => path,
+            Executable::Staged(file) => file.name.as_str(),
+        }
+    }
+
     /// The content that must be brought for it.
     pub fn content(&self) -> Option<Content> {
         match self {

@@ -12,6 +12,7 @@ use super::split::split;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::job::spec::{Flexible, Request};
 use crate::resources::{Resources, Shortage};
+use crate::text::nearest;
 
 /// Why a job can never be placed on the sites that are configured now.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -76,7 +77,13 @@ impl Unplaceable {
 }
 
 fn names_no_site(site: &SiteName, known: &str) -> String {
-    format!("names site {site}, which is not configured; there are: {known}")
+    let names: Vec<String> = known.split(", ").map(str::to_owned).collect();
+    match nearest(site.as_str(), &names) {
+        Some(near) => format!(
+            "names site {site}, which is not configured; did you mean {near}? There are: {known}"
+        ),
+        None => format!("names site {site}, which is not configured; there are: {known}"),
+    }
 }
 
 fn fits_no_site(nearest: &SiteName, reason: &Reason) -> String {

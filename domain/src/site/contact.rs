@@ -84,6 +84,13 @@ impl ContactLog {
         self.failures
     }
 
+    /// Since when a site that still counts as answering does not: one failure tells nothing, two
+    /// in a row are worth showing, long before anything is decided by them.
+    pub fn silent_since(&self) -> Option<Timestamp> {
+        let waiting = matches!(self.contact, Contact::NeverAnswered | Contact::Answering { .. });
+        self.first_failure.filter(|_| waiting && self.failures >= 2)
+    }
+
     /// Takes the result of a query. Gives what we know now, if that is of another
     /// kind than before.
     pub fn observe(

@@ -9,14 +9,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::document::PriorityName;
-use super::text;
+use super::shape::{KeyText, SiteText};
+use super::{number, text};
 
 /// Which jobs are meant: by number, or by what they have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSelection {
     /// These jobs, at most 10,000; nothing else may be given then.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "number::list", skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<u64>,
     /// All unfinished jobs that the other fields let through. Must be `true` if no ids are given,
     /// so that nobody means all by accident.
@@ -24,20 +25,28 @@ pub struct JobSelection {
     pub all: bool,
     /// Only jobs with a component at this site.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
     /// Only jobs in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateName>,
     /// Only jobs of this key.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<KeyText>)]
     pub owner: Option<KeyName>,
     /// Only the runs of the sweep that begins with this job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "number::any_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub group: Option<u64>,
     /// Only jobs with a number above this one: where a long selection goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "number::any_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub after: Option<u64>,
     /// Do not wait for what may still run at sites from which nothing is heard; for `cancel`, and
     /// only there.
@@ -49,8 +58,7 @@ pub struct JobSelection {
 }
 
 /// State of a job, as a filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
-#[schema(value_type = String, example = "queued")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateName(pub PhaseKind);
 
 impl FromStr for StateName {

@@ -25,6 +25,10 @@ use super::label::{Demand, Place};
 use super::quantity::{Length, Size};
 use super::reservation::ReservationDocument;
 use super::runner::{RestartScopeName, SweepDocument, Target, WarningDocument};
+use super::shape::{
+    ComponentText, DigestText, FileText, PathText, PolicyText, Positive, RunnerText, SiteText,
+    TargetText, VariableText,
+};
 use super::{number, text};
 
 /// A job.
@@ -45,7 +49,7 @@ pub struct JobDocument {
     pub flexible: Option<FlexibleDocument>,
     /// Placement policy; the server's default if left out.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "worst-fit")]
+    #[schema(value_type = Option<PolicyText>)]
     pub policy: Option<PolicyName>,
     /// Class of its placement queue. Left out: as the server's rules give it, else low.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +69,7 @@ pub struct JobDocument {
         deserialize_with = "number::positive_option",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schema(minimum = 1)]
     pub max_placement_tries: Option<u32>,
     /// Fail after this many refused claims; never if left out.
     #[serde(
@@ -72,6 +77,7 @@ pub struct JobDocument {
         deserialize_with = "number::positive_option",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schema(minimum = 1)]
     pub max_claim_tries: Option<u32>,
     /// Restarts after errors of its own.
     #[serde(default, deserialize_with = "number::any")]
@@ -90,13 +96,12 @@ pub struct JobDocument {
     /// `disk`, `potential`, `data`, each from 0 to 1000, 1 if left out. Without this table as the
     /// server is configured.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(value_type = BTreeMap<String, f64>)]
     pub weights: BTreeMap<Arc<str>, Factor>,
     /// What runs it: `default` (components only start together), `parallel` (each also finds
     /// the others in a file), `sweep` (many independent runs). Left out: sweep with a `[sweep]`
     /// table, else default.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "parallel")]
+    #[schema(value_type = Option<RunnerText>)]
     pub runner: Option<RunnerName>,
     /// What the runs of a sweep differ in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,7 +111,7 @@ pub struct JobDocument {
     pub warning: Option<WarningDocument>,
     /// Who is told when it has ended: names that the operator configured (`notify.targets`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<TargetText>)]
     pub notify: BTreeSet<Target>,
     /// The components: processes that start together, each at one site.
     #[serde(default)]
@@ -139,6 +144,7 @@ pub struct FlexibleDocument {
         deserialize_with = "number::positive_option",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schema(minimum = 1)]
     pub min_component_size: Option<u32>,
     /// Most components; as many as there are sites if left out.
     #[serde(
@@ -146,9 +152,10 @@ pub struct FlexibleDocument {
         deserialize_with = "number::positive_option",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schema(minimum = 1)]
     pub max_components: Option<u32>,
     /// The splits that are allowed, the preferred first; then the bounds do not count.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "number::lists", skip_serializing_if = "Vec::is_empty")]
     #[schema(example = json!([[24], [12, 12], [8, 8, 8]]))]
     pub splits: Vec<Vec<u32>>,
 }
@@ -229,7 +236,7 @@ impl fmt::Display for PriorityName {
 }
 
 /// What to do when a site stops answering: `wait`, or `{ rerun_after = "30m" }`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unreachable {
     /// Wait until it answers, however long.
@@ -262,11 +269,11 @@ impl From<Unreachable> for OnUnreachable {
 pub struct ComponentDocument {
     /// Its name, unique in the job.
     #[serde(with = "text")]
-    #[schema(value_type = String, example = "solver")]
+    #[schema(value_type = ComponentText)]
     pub name: ComponentName,
     /// The site, for a fixed request.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "delft")]
+    #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
     /// Processors that it needs.
     #[serde(deserialize_with = "number::positive")]
@@ -284,6 +291,7 @@ pub struct ComponentDocument {
         deserialize_with = "number::positive_option",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schema(minimum = 1)]
     pub gpus: Option<u64>,
     /// What its processors must do together, in GFLOPS: it goes only where they reach it.
     #[serde(
@@ -291,6 +299,7 @@ pub struct ComponentDocument {
         deserialize_with = "number::positive_option",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schema(minimum = 1)]
     pub gflops: Option<u64>,
     /// Any other counts that it needs, by name.
     #[serde(
@@ -298,7 +307,7 @@ pub struct ComponentDocument {
         deserialize_with = "number::positive_map",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
-    #[schema(value_type = BTreeMap<String, u64>)]
+    #[schema(value_type = BTreeMap<String, Positive>)]
     pub resources: BTreeMap<Arc<str>, u64>,
     /// What its site must be like: `arch=x86_64`, `os!=windows`, `mpi=openmpi|mpich`,
     /// `nodes>=4`.
@@ -311,11 +320,11 @@ pub struct ComponentDocument {
     pub arguments: Vec<Arc<str>>,
     /// Variables added to its environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[schema(value_type = BTreeMap<VariableText, String>)]
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
     /// Directory it starts in, below its work directory.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<PathText>)]
     pub directory: Option<RelPath>,
     /// Shell lines run before it (`module load gcc`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -328,7 +337,7 @@ pub struct ComponentDocument {
     pub output: Vec<OutputDocument>,
     /// What differs at a site, or at sites with a label (`arch=arm64`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(value_type = BTreeMap<String, OverrideDocument>)]
+    #[schema(value_type = BTreeMap<Place, OverrideDocument>)]
     pub at: BTreeMap<Place, OverrideDocument>,
     /// What differs when it is started again after every payload of the job had begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -351,11 +360,11 @@ pub enum ExecutableDocument {
 pub struct FileDocument {
     /// Its logical name.
     #[serde(with = "text")]
-    #[schema(value_type = String, example = "mesh.dat")]
+    #[schema(value_type = FileText)]
     pub file: LogicalName,
     /// BLAKE3 digest of its content; what the name means now if left out.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<DigestText>)]
     pub digest: Option<Digest>,
     /// Its size in bytes; given with the digest.
     #[serde(
@@ -397,18 +406,18 @@ impl<'de> Deserialize<'de> for ExecutableDocument {
 pub struct InputDocument {
     /// Its logical name.
     #[serde(with = "text")]
-    #[schema(value_type = String, example = "mesh.dat")]
+    #[schema(value_type = FileText)]
     pub file: LogicalName,
     /// Where it appears below the work directory; the last part of its name if left out.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<PathText>)]
     pub path: Option<RelPath>,
     /// How much of it the component reads; all of it if left out.
     #[serde(default, skip_serializing_if = "FeedDocument::is_whole")]
     pub read: FeedDocument,
     /// BLAKE3 digest of its content; what the name means now if left out.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<DigestText>)]
     pub digest: Option<Digest>,
     /// Its size in bytes; given with the digest.
     #[serde(
@@ -443,15 +452,15 @@ impl FeedDocument {
 pub struct OutputDocument {
     /// Where it is below the work directory.
     #[serde(with = "text")]
-    #[schema(value_type = String, example = "result.dat")]
+    #[schema(value_type = PathText)]
     pub path: RelPath,
     /// Site that it is copied to.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
     /// Its logical name from then on; given with the site.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<FileText>)]
     pub register: Option<LogicalName>,
 }
 
@@ -467,14 +476,14 @@ pub struct OverrideDocument {
     pub arguments: Option<Vec<Arc<str>>>,
     /// Variables added or replaced.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(value_type = BTreeMap<String, String>)]
+    #[schema(value_type = BTreeMap<VariableText, String>)]
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
     /// Setup lines added at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Arc<str>>,
     /// Another directory to start in.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<PathText>)]
     pub directory: Option<RelPath>,
     /// Options handed to the site's resource manager as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

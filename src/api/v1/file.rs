@@ -4,6 +4,7 @@ use cospan_domain::ids::{LogicalName, RelPath, SiteName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::shape::{FileText, PathText, SiteText};
 use super::text;
 
 /// A file to be registered: it is at a site already.
@@ -12,15 +13,15 @@ use super::text;
 pub struct FileRegistration {
     /// Its logical name.
     #[serde(with = "text")]
-    #[schema(value_type = String, example = "mesh.dat")]
+    #[schema(value_type = FileText)]
     pub name: LogicalName,
     /// The site that has it.
     #[serde(with = "text")]
-    #[schema(value_type = String, example = "delft")]
+    #[schema(value_type = SiteText)]
     pub site: SiteName,
     /// Where it is below that site's file root.
     #[serde(with = "text")]
-    #[schema(value_type = String, example = "data/mesh.dat")]
+    #[schema(value_type = PathText)]
     pub path: RelPath,
     /// The name may point to other content until now.
     #[serde(default)]

@@ -300,6 +300,29 @@ pub struct SubmittedReport {
     pub jobs: Vec<SubmittedRow>,
 }
 
+/// What is submitted.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "a submission is read without it, for speed")]
+pub(crate) enum SubmissionBody {
+    /// One job.
+    One(JobDocument),
+    /// Several, accepted as a whole or not at all; `limits.max_jobs_per_request` says how many at
+    /// most.
+    Several(Vec<JobDocument>),
+}
+
+/// What a submission comes to that accepts nothing new.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "each is written by itself")]
+pub(crate) enum SubmissionReport {
+    /// It had been accepted before.
+    Submitted(SubmittedReport),
+    /// It was only checked.
+    Checked(CheckedReport),
+}
+
 /// One accepted job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SubmittedRow {

@@ -10,7 +10,6 @@ use cospan_domain::job::spec::Where;
 use cospan_domain::labels::{Constraint, Rule};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
-use utoipa::ToSchema;
 
 use super::text;
 
@@ -23,8 +22,7 @@ use super::text;
 pub struct InvalidDemand(String);
 
 /// One demand on the labels of a site.
-#[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
-#[schema(value_type = String, example = "arch=x86_64")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand(pub Constraint);
 
 fn word(text: &str) -> Option<Arc<str>> {

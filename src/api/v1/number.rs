@@ -17,8 +17,9 @@ impl Whole for u32 {
     const MAX: u64 = u32::MAX as u64;
 }
 
+/// What every reader of JSON takes for a whole number of 64 bits.
 impl Whole for u64 {
-    const MAX: u64 = u64::MAX;
+    const MAX: u64 = i64::MAX as u64;
 }
 
 struct WholeVisitor<T> {
@@ -41,7 +42,7 @@ impl<T: Whole> Visitor<'_> for WholeVisitor<T> {
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<T, E> {
         match T::try_from(value) {
-            Ok(number) if value >= self.least => Ok(number),
+            Ok(number) if (self.least..=T::MAX).contains(&value) => Ok(number),
             _ => Err(E::invalid_value(Unexpected::Unsigned(value), &self)),
         }
     }
@@ -53,7 +54,11 @@ impl<T: Whole> Visitor<'_> for WholeVisitor<T> {
         }
     }
 
+    /// In JSON `3.0` is a whole number, too.
     fn visit_f64<E: Error>(self, value: f64) -> Result<T, E> {
+        if value.fract() == 0.0 && (0.0..i64::MAX as f64).contains(&value) {
+            return self.visit_u64(value as u64);
+        }
         Err(E::invalid_value(Unexpected::Float(value), &self))
     }
 }
@@ -99,6 +104,25 @@ where
     D: Deserializer<'de>,
 {
     Option::<Any<T>>::deserialize(from).map(|number| number.map(|Any(number)| number))
+}
+
+/// Numbers that may be 0.
+pub(super) fn list<'de, D, T: Whole>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let list = Vec::<Any<T>>::deserialize(from)?;
+    Ok(list.into_iter().map(|Any(number)| number).collect())
+}
+
+/// Lists of such numbers.
+pub(super) fn lists<'de, D, T: Whole>(from: D) -> Result<Vec<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let lists = Vec::<Vec<Any<T>>>::deserialize(from)?;
+    let numbers = |list: Vec<Any<T>>| list.into_iter().map(|Any(number)| number).collect();
+    Ok(lists.into_iter().map(numbers).collect())
 }
 
 /// Counts by name, each at least 1.

@@ -6,6 +6,8 @@ use std::fmt;
 use serde::de::{DeserializeOwned, Deserializer};
 use thiserror::Error;
 
+pub use cospan_domain::text::nearest;
+
 use super::document::JobDocument;
 
 /// In which notation a job file is written.
@@ -97,23 +99,28 @@ pub fn parse(text: &str, format: Format) -> Result<JobDocument, ParseError> {
 /// # Errors
 /// Anything else; the key of the error names the index.
 pub fn parse_all(text: &str, format: Format) -> Result<Vec<JobDocument>, ParseError> {
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Jobs {
-        job: Vec<JobDocument>,
+    match (is_list(text, format), format) {
+        (false, _) => read(text, format).map(|job| vec![job]),
+        (true, Format::Toml) => read::<Jobs>(text, format).map(|jobs| jobs.job),
+        (true, Format::Json | Format::Yaml) => read(text, format),
     }
+}
 
+/// A list of jobs in TOML.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Jobs {
+    pub(super) job: Vec<JobDocument>,
+}
+
+/// Whether a text is a list of jobs.
+pub(super) fn is_list(text: &str, format: Format) -> bool {
     let mut lines = text.lines().map(str::trim);
     let first = lines.clone().find(|l| !l.is_empty() && !l.starts_with('#') && *l != "---");
     match format {
-        Format::Toml if lines.any(|l| l.starts_with("[[job]]")) => {
-            read::<Jobs>(text, format).map(|jobs| jobs.job)
-        }
-        Format::Json if first.is_some_and(|l| l.starts_with('[')) => read(text, format),
-        Format::Yaml if first.is_some_and(|l| l.starts_with('[') || l.starts_with('-')) => {
-            read(text, format)
-        }
-        Format::Toml | Format::Json | Format::Yaml => read(text, format).map(|job| vec![job]),
+        Format::Toml => lines.any(|l| l.starts_with("[[job]]")),
+        Format::Json => first.is_some_and(|l| l.starts_with('[')),
+        Format::Yaml => first.is_some_and(|l| l.starts_with('[') || l.starts_with('-')),
     }
 }
 
@@ -149,17 +156,31 @@ pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
 }
 
 fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
-    let located = |error: &toml::de::Error| match error.span() {
+    let from = toml::Deserializer::parse(text).map_err(|error| located(text, &error))?;
+    with_path(from, |error| located(text, error))
+}
+
+fn located(text: &str, error: &toml::de::Error) -> ParseError {
+    match error.span() {
         Some(span) => {
-            let before = text.get(..span.start).unwrap_or(text);
-            let line = before.matches('\n').count() as u64 + 1;
-            let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
+            let (line, column) = line_and_column(text, span.start);
             place(line, column, error.message())
         }
         None => ParseError { problem: error.message().into(), ..ParseError::default() },
-    };
-    let from = toml::Deserializer::parse(text).map_err(|error| located(&error))?;
-    with_path(from, located)
+    }
+}
+
+/// Line and column of a byte, from 1.
+pub(super) fn line_and_column(text: &str, at: usize) -> (u64, u64) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() as u64 + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
+    (line, column)
+}
+
+/// An error of a reader of TOML in our words.
+pub(super) fn told(text: &str, error: &serde_path_to_error::Error<toml::de::Error>) -> ParseError {
+    finish(located(text, error.inner()), path_of(error.path()))
 }
 
 fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
@@ -218,7 +239,7 @@ fn finish(mut error: ParseError, path: String) -> ParseError {
 }
 
 /// Splits "unknown field `x`, expected one of `a`, `b`".
-fn unknown_key(message: &str) -> Option<(&'static str, String, Vec<String>)> {
+pub(crate) fn unknown_key(message: &str) -> Option<(&'static str, String, Vec<String>)> {
     let (kind, rest) = match message.strip_prefix("unknown field `") {
         Some(rest) => ("key", rest),
         None => ("value", message.strip_prefix("unknown variant `")?),
@@ -229,17 +250,4 @@ fn unknown_key(message: &str) -> Option<(&'static str, String, Vec<String>)> {
     let words = list.split([',', ' ', '`']).filter(|word| !word.is_empty() && *word != "or");
     let known = words.map(str::to_owned).collect();
     Some((kind, unknown.chars().take(80).collect(), known))
-}
-
-/// The known word that a wrong one was probably meant to be.
-pub fn nearest(wrong: &str, known: &[String]) -> Option<String> {
-    let wrong = wrong.to_lowercase().replace('-', "_");
-    known
-        .iter()
-        .map(|word| (strsim::damerau_levenshtein(&wrong, &word.replace('-', "_")), word))
-        .filter(|(distance, word)| {
-            *distance <= 1 + word.len() / 4 || (wrong.len() > 3 && wrong.starts_with(word.as_str()))
-        })
-        .min()
-        .map(|(_, word)| word.clone())
 }

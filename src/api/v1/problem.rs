@@ -36,6 +36,9 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "operator")]
     pub role: Option<String>,
+    /// The methods that the address takes; also in the header `Allow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub methods: Option<Vec<String>>,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
@@ -132,6 +135,9 @@ codes! {
     /// A plan of faults cannot be carried out.
     BadPlan = "C1108", 422, "the plan of faults is not valid",
         "correct the plan; `cospan chaos inject PLAN --dry-run` checks it";
+    /// A window of maintenance ends before it begins.
+    BadWindow = "C1112", 422, "the window is not valid",
+        "let it end after its begin";
     /// No key, or an unknown one.
     NoKey = "C2001", 401, "a valid key is needed",
         "send the header `Authorization: Bearer TOKEN`; `cospan key add NAME` makes a key";
@@ -204,6 +210,7 @@ impl Problem {
             key: None,
             nearest: None,
             role: None,
+            methods: None,
             remedy: Some(code.remedy().into()),
             retry_after_s: None,
         }
@@ -220,6 +227,13 @@ impl Problem {
     #[must_use]
     pub fn role(mut self, role: &str) -> Self {
         self.role = Some(role.to_owned());
+        self
+    }
+
+    /// With the methods that the address takes.
+    #[must_use]
+    pub fn methods(mut self, methods: impl IntoIterator<Item = &'static str>) -> Self {
+        self.methods = Some(methods.into_iter().map(str::to_owned).collect());
         self
     }
 

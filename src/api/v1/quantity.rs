@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
-use utoipa::ToSchema;
 
 use super::text;
 
@@ -37,8 +36,7 @@ macro_rules! as_text {
 }
 
 /// A length of time: `90s`, `1h30m`, `250ms`, or `days-hours:minutes:seconds`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
-#[schema(value_type = String, example = "1h30m")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Length(pub DurationMs);
 
 as_text!(Length);
@@ -77,7 +75,9 @@ impl FromStr for Length {
         let length = if text.contains(':') {
             Self::from_clock(text)
         } else {
-            let length = humantime::parse_duration(text).ok();
+            // A bare number is refused, also 0: nobody knows which unit was meant.
+            let has_unit = text.bytes().last().is_some_and(|b| b.is_ascii_alphabetic());
+            let length = has_unit.then(|| humantime::parse_duration(text).ok()).flatten();
             length.and_then(|length| u64::try_from(length.as_millis()).ok()).map(DurationMs)
         };
         length.map(Length).ok_or_else(|| InvalidQuantity {
@@ -107,8 +107,7 @@ impl fmt::Display for Length {
 }
 
 /// A number of bytes with its unit: `4GB`, `512MiB`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
-#[schema(value_type = String, example = "4GB")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub Bytes);
 
 as_text!(Size);
@@ -140,8 +139,7 @@ impl fmt::Display for Size {
 }
 
 /// An instant: RFC 3339, in UTC, with milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
-#[schema(value_type = String, format = DateTime, example = "2026-03-01T12:00:00.000Z")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub Timestamp);
 
 as_text!(Instant);
@@ -152,18 +150,25 @@ impl From<Timestamp> for Instant {
     }
 }
 
+impl From<SystemTime> for Instant {
+    fn from(at: SystemTime) -> Self {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
+    }
+}
+
 impl FromStr for Instant {
     type Err = InvalidQuantity;
 
     fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
-        let since = humantime::parse_rfc3339_weak(text)
-            .ok()
-            .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
-            .and_then(|since| u64::try_from(since.as_millis()).ok());
-        since.map(|ms| Instant(Timestamp(ms))).ok_or_else(|| InvalidQuantity {
+        // Nothing of ours happened before 1970.
+        let of = |ms: i64| Instant(Timestamp(u64::try_from(ms).unwrap_or(0)));
+        let parsed = text.parse().ok().map(|at: jiff::Timestamp| of(at.as_millisecond()));
+        let plain = || humantime::parse_rfc3339_weak(text).ok().map(Instant::from);
+        parsed.or_else(plain).ok_or_else(|| InvalidQuantity {
             text: text.chars().take(40).collect(),
             what: "an instant",
-            examples: "\"2026-03-01T12:00:00Z\" (UTC)",
+            examples: "\"2026-03-01T12:00:00Z\" (UTC) or \"2026-03-01T13:00:00+01:00\"",
         })
     }
 }

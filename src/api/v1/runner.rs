@@ -25,11 +25,9 @@ use super::{number, text};
 pub struct SweepDocument {
     /// Every combination of these values; the last parameter, by name, varies fastest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<BTreeMap<String, Vec<String>>>)]
     pub grid: Option<BTreeMap<Arc<str>, Vec<ValueText>>>,
     /// A row of values for each run; all rows name the same parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<BTreeMap<String, String>>>)]
     pub list: Option<Vec<BTreeMap<Arc<str>, ValueText>>>,
     /// Numbers, as the parameter `index`: `0-99`, `1,3,5-8`, `0-100:10`, `0-99%4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +43,7 @@ pub struct SweepDocument {
 }
 
 /// A value of a parameter: a text, number or truth value, handed on as text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ValueText(pub Arc<str>);
 

@@ -16,7 +16,7 @@ pub struct SiteReport {
     /// Its name.
     pub name: String,
     /// `unknown`, `usable`, `unusable`, `probing`, `draining`, `drained`, `maintenance`,
-    /// `frozen`, `unreachable` or `credentials-expired`.
+    /// `frozen`, `silent` (it stopped answering just now), `unreachable` or `credentials-expired`.
     #[schema(example = "usable")]
     pub state: String,
     /// Why it is not usable.
@@ -129,7 +129,7 @@ pub struct ForceOrder {
 }
 
 /// What goes with an order about a site.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum SiteOrderBody {
     /// For `maintenance`.

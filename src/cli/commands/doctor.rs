@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::config::Located;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::file_system::{existing, is_in_memory};
+use crate::serve::running::Running;
 
 /// Less than this is too little for a store that grows.
 const LITTLE_DISK_BYTES: u64 = 1_000_000_000;
@@ -198,22 +199,65 @@ fn server(context: &Context, all: &mut Examination) {
         Err(error) => {
             let error = CliError::from(error);
             all.exit = error.exit;
-            all.checks.push(Check::failed(WHAT, &error));
-            let located = all.located.as_ref().filter(|_| client.address().is_local());
-            all.checks.extend(located.and_then(|located| store(context, located)));
+            let here = all.located.as_ref().filter(|_| client.address().is_local());
+            let looked = here.map(|located| [process(context, located), store(context, located)]);
+            all.checks.push(silent(&error, here.is_some(), &all.checks, looked.as_ref()));
+            all.checks.extend(looked.into_iter().flatten());
         }
     }
     all.client = Some(client);
 }
 
+/// The server that is not reached, and what was looked at here to find out why.
+fn silent(error: &CliError, here: bool, before: &[Check], looked: Option<&[Check; 2]>) -> Check {
+    let mut check = Check::failed("server", error);
+    if error.exit != Exit::Unreachable {
+        return check;
+    }
+    let mut all = before.iter().chain(looked.into_iter().flatten());
+    check.remedy = Some(match all.find(|check| check.verdict == Verdict::Bad) {
+        Some(bad) => format!("{} is bad, which is told below: mend that first", bad.what),
+        None if here => {
+            "nothing that was looked at here keeps it from starting: `cospan serve`, or `cospan \
+             serve --background`; why it ended is at the end of its log (`journalctl -u cospan -n \
+             50` under systemd)"
+                .into()
+        }
+        None => "it is on another machine: run `cospan doctor` there, and check the way to it \
+                 (address, port, firewall); --server and COSPAN_SERVER name another"
+            .into(),
+    });
+    check
+}
+
+/// Whether a server runs with the data directory all the same.
+fn process(context: &Context, located: &Located) -> Check {
+    const WHAT: &str = "process";
+    let data = located.loaded.config.data_directory(&context.environment);
+    match Running::look(&data) {
+        Ok(None) => Check::good(WHAT, format!("no server runs with {}", data.display())),
+        Ok(Some(Running { process, addresses })) => Check::bad(
+            WHAT,
+            format!("process {process} serves {} at {}", data.display(), addresses.join(", ")),
+            "name that address with --server or COSPAN_SERVER; if it hangs there, `cospan stop` it",
+        ),
+        Err(error) => Check::odd(WHAT, error.to_string(), "check the data directory"),
+    }
+}
+
 /// What keeps a server from its store, if that is why it is not up.
-fn store(context: &Context, located: &Located) -> Option<Check> {
+fn store(context: &Context, located: &Located) -> Check {
+    const WHAT: &str = "store";
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(config, &data);
-    let error = cospan_storage::look(&path, &options).err()?;
-    let remedy = "`cospan serve` does not start before this is mended";
-    Some(Check::bad("store", error.to_string(), remedy))
+    match cospan_storage::look(&path, &options) {
+        Ok(()) => Check::good(WHAT, format!("{}: nothing keeps a server from it", path.display())),
+        Err(error) => {
+            let remedy = "`cospan serve` does not start before this is mended";
+            Check::bad(WHAT, error.to_string(), remedy)
+        }
+    }
 }
 
 fn clock(server_s: Option<u64>) -> Check {

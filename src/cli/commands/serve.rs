@@ -9,8 +9,8 @@ use crate::cli::args::{LogFormatArg, ServeArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::version;
-use crate::config::Located;
 use crate::config::sections::LogFormat;
+use crate::config::{Config, Located};
 use crate::file_system::is_in_memory;
 use crate::http::Malformed;
 use crate::serve;
@@ -48,13 +48,29 @@ pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliEr
              server.data_directory to a place on a disk"
         );
     }
-    serve::serve(config, &data).map_err(|error| CliError {
+    serve::serve(config, &data, || reread(context, config)).map_err(|error| CliError {
         exit: Exit::Usage,
         message: format!("the server did not start: {error}"),
         remedy: Some("`cospan doctor` checks what usually goes wrong".into()),
         quiet: false,
     })?;
     Ok(Exit::Done)
+}
+
+/// Says what has become of the configuration since the start. It holds as a whole or not at all, so
+/// only a restart takes it over; what runs at sites goes on meanwhile.
+fn reread(context: &Context, running: &Config) {
+    match context.config() {
+        Ok(located) if located.loaded.config == *running => {
+            tracing::info!("SIGHUP: the configuration is as it was");
+        }
+        Ok(_) => tracing::warn!("SIGHUP: the configuration has changed; restart to take it over"),
+        Err(error) => tracing::error!(
+            problem = error.message,
+            "SIGHUP: the configuration has problems, and no server would start with it; what runs \
+             goes on"
+        ),
+    }
 }
 
 /// Writes the log to standard error. Colours reach terminals only.

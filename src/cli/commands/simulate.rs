@@ -137,8 +137,9 @@ fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError>
         },
         _ => {
             return Err(CliError::usage(
-                "there are no jobs",
-                "name a --log, or a --model and its --jobs",
+                "nothing says where jobs come from",
+                "--model lublin --jobs 500 draws them from a model, --log FILE reads them from a \
+                 log; or begin with --example",
             ));
         }
     };

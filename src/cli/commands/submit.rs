@@ -8,7 +8,7 @@ use super::explain;
 use super::promise;
 use super::wait::{Until, wait_for};
 use crate::api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
-use crate::api::v1::parse::parse_all;
+use crate::api::v1::mistakes;
 use crate::api::v1::reservation::ReservationDocument;
 use crate::api::v1::{Format, JobDocument};
 use crate::cli::args_job::SubmitArgs;
@@ -139,7 +139,7 @@ fn read_jobs(
             true => vec![read_script(file, &name, &text, arguments)?],
             false => {
                 let format = Format::of_file_name(&name).unwrap_or_else(|| Format::guess(&text));
-                parse_all(&text, format).map_err(|error| parse_error(&name, &error))?
+                mistakes::read(&text, format).map_err(|errors| parse_errors(&name, &errors))?
             }
         };
         match parsed.len() {
@@ -169,6 +169,26 @@ fn read_script(
         note(&format!("{shown}:{line}: {told}"));
     }
     Ok(translated.job)
+}
+
+/// All that is wrong with a file.
+fn parse_errors(file: &str, errors: &[crate::api::v1::ParseError]) -> CliError {
+    let mut told = errors.iter().map(|error| parse_error(file, error));
+    match (told.next(), told.len()) {
+        (Some(only), 0) => only,
+        (first, others) => {
+            let line = |error: CliError| match error.remedy.filter(|text| text.starts_with("did")) {
+                Some(remedy) => format!("\n  {}; {remedy}", error.message),
+                None => format!("\n  {}", error.message),
+            };
+            let lines: String = first.into_iter().chain(told).map(line).collect();
+            let problem = format!("{file} has {} mistakes:{lines}", others + 1);
+            CliError::usage(
+                problem,
+                "correct them there; `cospan submit --dry-run` checks without submitting",
+            )
+        }
+    }
 }
 
 fn parse_error(file: &str, error: &crate::api::v1::ParseError) -> CliError {

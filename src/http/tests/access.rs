@@ -65,8 +65,7 @@ fn request(rule: &Rule, job: u64, owner: &str) -> (String, Option<String>) {
         .replace("{component}", "a")
         .replace("{stream}", "stdout")
         .replace("{path}", "out")
-        .replace("{name}", "delft")
-        .replace("{order}", "drain");
+        .replace("{name}", "delft");
     let body = match (rule.method, rule.path) {
         ("POST", "/v1/jobs") => {
             let mut job = named("reads");
@@ -80,6 +79,16 @@ fn request(rule: &Rule, job: u64, owner: &str) -> (String, Option<String>) {
                 "name": file_of(owner), "site": "delft", "path": "x", "replace": true
             });
             Some(file.to_string())
+        }
+        ("POST", path) if path.ends_with("maintenance") || path.ends_with("/force") => {
+            let mut body = serde_json::json!({ "from": "2026-01-01T00:00:00Z" });
+            if path.ends_with("/maintenance") {
+                body["until"] = "2026-01-02T00:00:00Z".into();
+            }
+            if path.ends_with("/force") {
+                body = serde_json::json!({ "usable": true, "until": "2026-01-02T00:00:00Z" });
+            }
+            Some(body.to_string())
         }
         ("POST", _) => Some(String::new()),
         _ => None,

@@ -138,10 +138,10 @@ async fn till(scene: &Scene, at: u64) {
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
 }
 
-/// Until it counts as silent nothing is different.
+/// Until it counts as unreachable nothing is different but what operators are shown.
 async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
     till(scene, tries.lost - 1).await;
-    scene.shows("state before it is lost", 0, "usable")?;
+    scene.shows("state before it is lost", 0, "silent")?;
     let job = scene.job(id)?;
     let told = scene.plane_run.plane.explain(&job).silence.told(&job);
     scene.same("what is told before", told, None);

@@ -1,0 +1,275 @@
+//! All mistakes of a job file at once. A reader stops at its first error; here what is wrong is taken
+//! out, or what is missing put in, and the file is read again until nothing is left to be said.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::placement::policies::POLICIES;
+use serde_path_to_error::Segment;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::document::JobDocument;
+use super::parse::{self, Format, Jobs, ParseError, nearest};
+
+/// Most mistakes that are told.
+const MOST: usize = 50;
+
+/// What stands in for a value that is wrong or missing.
+const STAND_INS: [(&str, &str); 5] = [
+    ("wall_time", "\"1s\""),
+    ("before", "\"1s\""),
+    ("rerun_after", "\"1s\""),
+    ("processors", "1"),
+    ("component", "[]"),
+];
+
+/// Reads one job, or a list of jobs, as [`parse::parse_all`] does.
+///
+/// # Errors
+/// Everything that is wrong, in the order of the file: also two components of one name, and
+/// policies that there are not. Without lines in formats that do not tell them, and only the first
+/// error of a file that is not TOML.
+pub fn read(text: &str, format: Format) -> Result<Vec<JobDocument>, Vec<ParseError>> {
+    let read = parse::parse_all(text, format);
+    let table = match format {
+        Format::Toml => DeTable::parse(text).ok(),
+        Format::Json | Format::Yaml => None,
+    };
+    let (documents, mut found) = match (read, &table) {
+        (Ok(documents), _) => (documents, Vec::new()),
+        (Err(first), None) => return Err(vec![first]),
+        (Err(first), Some(table)) => match Mending::of(text, table).all() {
+            (documents, found) if found.is_empty() => (documents, vec![first]),
+            mended => mended,
+        },
+    };
+    let is_list = parse::is_list(text, format);
+    let odd = documents.iter().enumerate().flat_map(|(index, document)| {
+        let place = if is_list { format!("job[{index}].") } else { String::new() };
+        implausible(document)
+            .into_iter()
+            .map(move |(key, error)| ParseError { key: format!("{place}{key}"), ..error })
+    });
+    found.extend(odd.map(|error| match &table {
+        Some(table) => with_line(text, table.get_ref(), error),
+        None => error,
+    }));
+    // What is missing is told where its table begins.
+    found.sort_by_key(|error| (error.line, error.column));
+    found.dedup();
+    if found.is_empty() { Ok(documents) } else { Err(found) }
+}
+
+/// What a document says that can be read and yet cannot be meant.
+fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
+    let error = |problem: String| ParseError { problem, ..ParseError::default() };
+    let mut found = Vec::new();
+    let known: Vec<String> = POLICIES.iter().map(|policy| policy.name().to_owned()).collect();
+    if let Some(policy) = document.policy.as_ref().filter(|name| !known.contains(&name.to_string()))
+    {
+        let problem = format!("there is no policy {:?}; there are: {}", policy, known.join(", "));
+        let nearest = nearest(policy.as_str(), &known);
+        found.push(("policy".to_owned(), ParseError { nearest, ..error(problem) }));
+    }
+    let mut first = BTreeMap::new();
+    for (index, component) in document.component.iter().enumerate() {
+        let before = *first.entry(&component.name).or_insert(index);
+        if before != index {
+            let problem = format!("component[{before}] is called {} as well", component.name);
+            found.push((format!("component[{index}].name"), error(problem)));
+        }
+    }
+    found
+}
+
+/// A file that is being read again and again.
+struct Mending<'a> {
+    text: &'a str,
+    table: Spanned<DeTable<'a>>,
+    /// What was taken out, so that it is not said to be missing.
+    taken_out: BTreeSet<String>,
+    found: Vec<ParseError>,
+}
+
+impl<'a> Mending<'a> {
+    fn of(text: &'a str, table: &Spanned<DeTable<'a>>) -> Self {
+        let (taken_out, found) = (BTreeSet::new(), Vec::new());
+        Self { text, table: table.clone(), taken_out, found }
+    }
+
+    /// What could be read in the end, and everything that was wrong.
+    fn all(mut self) -> (Vec<JobDocument>, Vec<ParseError>) {
+        for round in 0..2 * MOST {
+            let from = toml::de::Deserializer::from(self.table.clone());
+            let read = match parse::is_list(self.text, Format::Toml) {
+                true => serde_path_to_error::deserialize(from).map(|jobs: Jobs| jobs.job),
+                false => serde_path_to_error::deserialize(from).map(|job: JobDocument| vec![job]),
+            };
+            let error = match read {
+                Ok(documents) => return (documents, self.found),
+                Err(error) => error,
+            };
+            let path: Vec<Segment> = error.path().iter().cloned().collect();
+            let told = parse::told(self.text, &error);
+            if !self.mend(&path, told, round) || self.found.len() >= MOST {
+                break;
+            }
+        }
+        (Vec::new(), self.found)
+    }
+
+    /// Takes one mistake out; whether that was possible.
+    fn mend(&mut self, path: &[Segment], told: ParseError, round: usize) -> bool {
+        if let Some(field) = missing(&told.problem) {
+            let key = match told.key.as_str() {
+                "" => field.clone(),
+                place => format!("{place}.{field}"),
+            };
+            if !self.taken_out.contains(&key) {
+                self.found.push(told);
+            }
+            let Some(table) = table_at(self.table.get_mut(), path) else { return false };
+            return put_in(table, &field, round);
+        }
+        // The innermost key that leads to the mistake goes, with all that is below it.
+        let is_key = |segment: &Segment| matches!(segment, Segment::Map { .. });
+        let last = path.iter().rposition(is_key);
+        let taken = last.and_then(|at| match &path[at] {
+            Segment::Map { key } => {
+                table_at(self.table.get_mut(), &path[..at])?.remove(key.as_str())
+            }
+            _ => None,
+        });
+        let key = match told.key.strip_suffix(']').and_then(|key| key.rsplit_once('[')) {
+            Some((list, _)) => list,
+            None => told.key.as_str(),
+        };
+        self.taken_out.insert(key.to_owned());
+        self.found.push(told);
+        taken.is_some()
+    }
+}
+
+/// The field of "missing field `x`".
+fn missing(problem: &str) -> Option<String> {
+    Some(problem.strip_prefix("missing field `")?.split('`').next()?.to_owned())
+}
+
+fn put_in(table: &mut DeTable<'_>, field: &str, round: usize) -> bool {
+    let known = STAND_INS.iter().find(|(name, _)| *name == field);
+    let value = match known {
+        Some((_, text)) => DeValue::parse(text).ok(),
+        // A name, a path: each its own, so that none is there twice.
+        None => {
+            let text = DeValue::String(Cow::Owned(format!("stand-in-{round}")));
+            Some(Spanned::new(0..0, text))
+        }
+    };
+    let key = Spanned::new(0..0, Cow::Owned(field.to_owned()));
+    value.is_some_and(|value| table.insert(key, value).is_none())
+}
+
+/// The table that a path leads to.
+fn table_at<'t, 'a>(table: &'t mut DeTable<'a>, path: &[Segment]) -> Option<&'t mut DeTable<'a>> {
+    let mut steps = path.iter();
+    let Some(step) = steps.next() else { return Some(table) };
+    let Segment::Map { key } = step else { return None };
+    let mut value = table.get_mut(key.as_str())?.get_mut();
+    loop {
+        match (value, steps.as_slice()) {
+            (DeValue::Table(table), rest) => return table_at(table, rest),
+            (DeValue::Array(items), [Segment::Seq { index }, ..]) => {
+                value = items.get_mut(*index)?.get_mut();
+                steps.next();
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The error with the line that its key stands on.
+fn with_line(text: &str, table: &DeTable<'_>, error: ParseError) -> ParseError {
+    match start_of(table, &error.key) {
+        Some(start) => {
+            let (line, column) = parse::line_and_column(text, start);
+            ParseError { line: Some(line), column: Some(column), ..error }
+        }
+        None => error,
+    }
+}
+
+/// Where the value of a key like `component[1].name` begins.
+fn start_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
+    let (step, rest) = key.split_once('.').unwrap_or((key, ""));
+    let (name, index) = match step.split_once('[') {
+        Some((name, index)) => (name, index.trim_end_matches(']').parse::<usize>().ok()),
+        None => (step, None),
+    };
+    let mut value = table.get(name)?;
+    if let (Some(index), DeValue::Array(items)) = (index, value.get_ref()) {
+        value = items.get(index)?;
+    }
+    match (value.get_ref(), rest) {
+        (_, "") => Some(value.span().start),
+        (DeValue::Table(table), rest) => start_of(table, rest),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Vec<String> {
+        read(text, Format::Toml).unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_told_with_their_lines() {
+        let text = "name = \"x\"\nwall_tim = \"1h\"\npolicy = \"worst-fitt\"\n[[component]]\n\
+                    name = \"a\"\nprocessors = 0\nexecutable = \"/bin/true\"\n[[component]]\n\
+                    name = \"a\"\nprocessors = 1\nexecutabel = \"x\"\n";
+        let said = told(text);
+        let lines = [
+            "missing field `wall_time`",
+            "line 2: wall_tim: unknown key `wall_tim`; did you mean `wall_time`?",
+            "line 3: policy: there is no policy \"worst-fitt\"; there are: worst-fit, close",
+            "line 6: component[0].processors: invalid value: integer `0`, expected a whole number",
+            "line 9: component[1].name: component[0] is called a as well",
+            "component[1]: missing field `executable`",
+            "line 11: component[1].executabel: unknown key `executabel`; did you mean",
+        ];
+        assert_eq!(said.len(), lines.len(), "{said:#?}");
+        for line in lines {
+            assert!(said.iter().any(|told| told.contains(line)), "{line} is not in {said:#?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_not_said_to_be_missing_as_well() {
+        let text = "wall_time = 90\n[[component]]\nname = \"a\"\nprocessors = \"two\"\n\
+                    executable = \"x\"\narguments = [1, \"b\"]\n";
+        let said = told(text);
+        assert_eq!(said.len(), 3, "{said:#?}");
+        assert!(!said.iter().any(|told| told.contains("missing")), "{said:#?}");
+    }
+
+    #[test]
+    fn a_list_of_jobs_is_read_to_its_end() {
+        let job = |policy: &str| format!("[[job]]\nwall_time = \"1s\"\npolicy = \"{policy}\"\n");
+        let said = told(&(job("worst-fit") + &job("wrost-fit")));
+        assert_eq!(said.len(), 1, "{said:#?}");
+        assert!(said[0].starts_with("line 6: job[1].policy: there is no policy"), "{said:#?}");
+        assert!(read("no toml at all", Format::Toml).unwrap_err().len() == 1);
+    }
+
+    #[test]
+    fn whatever_is_wrong_the_end_is_found() {
+        for text in
+            ["component = 3\n", "component = [3]\n", "wall_time = {}\n[[job]]\n", "job = 1\n"]
+        {
+            assert!(!told(text).is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What every address has in common, added to the OpenAPI document: the problems it answers with,
+//! an id by which generated clients name it, and no `null` where a text is read from a URL.
+
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Object, OpenApi, Ref, RefOr, Type};
+
+use super::access::{Needs, RULES};
+use crate::api::v1::problem::{MEDIA_TYPE, Problem};
+
+/// Completes the document.
+pub(super) fn complete(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_with(Default::default);
+    let problem = (Problem::name().into_owned(), <Problem as utoipa::PartialSchema>::schema());
+    components.schemas.insert(problem.0, problem.1);
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations(item) {
+            let rule = RULES.iter().find(|rule| rule.path == path && rule.method == method);
+            let keyed = rule.is_none_or(|rule| rule.needs != Needs::Nothing);
+            operation.operation_id = Some(id_of(method, path));
+            add_problems(operation, keyed);
+        }
+    }
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let all = [
+        ("GET", &mut item.get),
+        ("POST", &mut item.post),
+        ("PUT", &mut item.put),
+        ("PATCH", &mut item.patch),
+        ("DELETE", &mut item.delete),
+    ];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+/// Unique in the document, and a name in any language: `get_jobs_id_events`.
+fn id_of(method: &str, path: &str) -> String {
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let method = method.to_ascii_lowercase();
+    std::iter::once(method.as_str()).chain(words).collect::<Vec<_>>().join("_")
+}
+
+fn add_problems(operation: &mut Operation, keyed: bool) {
+    let header = |text: &str| {
+        HeaderBuilder::new()
+            .schema(Some(Object::with_type(Type::String)))
+            .description(Some(text.to_owned()))
+            .build()
+    };
+    let mut add = |status: &str, response: Response| {
+        operation.responses.responses.insert(status.to_owned(), RefOr::T(response));
+    };
+    if keyed {
+        let challenge = header("How to send a key");
+        let refused = problem("There is no valid key").header("WWW-Authenticate", challenge);
+        add("401", refused.build());
+        add("403", problem("The key may not do this").build());
+    }
+    add("4XX", problem("The request is refused; the problem says why, and what to do").build());
+    add("5XX", problem("The server cannot do it now").build());
+}
+
+fn problem(description: &str) -> ResponseBuilder {
+    let schema = Ref::from_schema_name(Problem::name());
+    ResponseBuilder::new()
+        .description(description)
+        .content(MEDIA_TYPE, ContentBuilder::new().schema(Some(schema)).build())
+}
+
+/// Says of every number without a sign how large it may be, and of no parameter that it is `null`.
+pub(super) fn state_bounds(part: &mut Value) {
+    match part {
+        Value::Array(items) => items.iter_mut().for_each(state_bounds),
+        Value::Object(fields) => {
+            let is_unsigned = fields.get("minimum").is_some_and(|least| least.as_u64().is_some());
+            if is_unsigned && fields.get("format").is_some_and(|format| format == "int32") {
+                fields.insert("format".into(), json!("int64"));
+                fields.entry("maximum").or_insert(json!(u32::MAX));
+            }
+            if fields.contains_key("in")
+                && let Some(schema) = fields.get_mut("schema")
+            {
+                never_null(schema);
+            }
+            fields.values_mut().for_each(state_bounds);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn never_null(schema: &mut Value) {
+    if let Some(choices) = schema.get("oneOf").and_then(Value::as_array) {
+        let real = choices.iter().find(|choice| choice["type"] != "null").cloned();
+        *schema = real.unwrap_or_default();
+    } else if let Some(types) = schema.get("type").and_then(Value::as_array) {
+        let real = types.iter().find(|name| *name != "null").cloned();
+        schema["type"] = real.unwrap_or_default();
+    }
+}

@@ -1,0 +1,143 @@
+//! The OpenAPI document, as a reader sees it who knows nothing else.
+
+use super::*;
+
+fn document() -> Value {
+    serde_json::from_str(&crate::http::openapi_document()).unwrap()
+}
+
+/// Every operation, by its path and method.
+fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let each = paths.iter().flat_map(|(path, item)| {
+        let item = item.as_object().unwrap().iter();
+        item.map(move |(method, operation)| (path.clone(), method.to_uppercase(), operation))
+    });
+    each.collect()
+}
+
+#[test]
+fn every_answer_is_described_with_the_problems_that_it_may_be() {
+    let document = document();
+    let mut ids = std::collections::BTreeSet::new();
+    for (path, method, operation) in operations(&document) {
+        let answers = operation["responses"].as_object().unwrap();
+        for (status, answer) in answers {
+            let text = answer["description"].as_str().unwrap_or_default();
+            assert!(!text.is_empty(), "{method} {path} {status}");
+        }
+        let open = operation["security"] == serde_json::json!([{}]);
+        assert_eq!(answers.contains_key("401"), !open, "{method} {path}");
+        assert!(answers.contains_key("4XX") && answers.contains_key("5XX"), "{method} {path}");
+        assert!(ids.insert(operation["operationId"].to_string()), "{method} {path}");
+    }
+}
+
+#[test]
+fn one_job_or_several_are_sent_and_a_dry_run_is_told_apart() {
+    let document = document();
+    let submit = &document["paths"]["/v1/jobs"]["post"];
+    let refers = |part: &Value| part["content"]["application/json"]["schema"]["$ref"].clone();
+    let choices = |reference: Value| {
+        let name = reference.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        document["components"]["schemas"][name]["oneOf"].to_string()
+    };
+    let sent = choices(refers(&submit["requestBody"]));
+    assert!(sent.contains("array") && sent.matches("JobDocument").count() == 2, "{sent}");
+    let answered = choices(refers(&submit["responses"]["200"]));
+    assert!(answered.contains("SubmittedReport") && answered.contains("CheckedReport"));
+}
+
+#[test]
+fn every_parameter_has_bounds_that_hold() {
+    let served = Served::start();
+    let document = document();
+    let limit = |path: &str| {
+        let all = document["paths"][path]["get"]["parameters"].as_array().unwrap();
+        all.iter().find(|parameter| parameter["name"] == "limit").unwrap()["schema"].clone()
+    };
+    for path in ["/v1/jobs", "/v1/accounts", "/v1/files"] {
+        let schema = limit(path);
+        let (least, most) = (schema["minimum"].as_u64().unwrap(), &schema["maximum"]);
+        let most = most.as_u64().unwrap();
+        for given in [least, most] {
+            assert_eq!(served.get(&format!("{path}?limit={given}")).status, 200);
+        }
+        for given in [least - 1, most + 1] {
+            let problem = served.get(&format!("{path}?limit={given}")).problem(400, "C1002");
+            assert_eq!(problem.key.as_deref(), Some("limit"), "{path} {given}");
+        }
+    }
+    let text = document.to_string();
+    assert!(!text.contains("\"int32\""), "a number without a sign goes beyond it");
+    served.get("/v1/jobs?group=9223372036854775808").problem(400, "C1002");
+}
+
+#[test]
+fn no_parameter_is_described_as_null() {
+    let document = document();
+    for (path, method, operation) in operations(&document) {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let schema = parameter["schema"].to_string();
+            assert!(!schema.contains("null"), "{method} {path}: {schema}");
+        }
+    }
+}
+
+#[test]
+fn the_document_is_served_to_whoever_has_no_key() {
+    let served = Served::start();
+    let reply = served.send_with("GET", "/v1/openapi.json", None, &[]);
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.json::<Value>(), document());
+}
+
+#[test]
+fn the_book_lists_every_address() {
+    let book = include_str!("../../../docs/src/reference/http.md");
+    let at = book.find("## Addresses").unwrap();
+    let listed = &book[at..at + book[at..].find("## Submitting").unwrap()];
+    for (path, method, _) in operations(&document()) {
+        let tail = path.rsplit_once(['/', ':']).unwrap().1;
+        let is_there = listed.lines().any(|line| {
+            line.contains(&format!("`{method} {path}`"))
+                || (line.contains(&format!("`{method} "))
+                    && [format!("`{path}`"), format!("`/{tail}`"), format!("`:{tail}`")]
+                        .iter()
+                        .any(|short| line.contains(short)))
+        });
+        assert!(is_there, "{method} {path}");
+    }
+}
+
+#[test]
+fn a_wrong_parameter_or_method_is_named_with_what_would_be_right() {
+    let served = Served::start();
+    let problem = served.get("/v1/jobs?limti=5").problem(400, "C1002");
+    assert_eq!(problem.key.as_deref(), Some("limti"));
+    assert_eq!(problem.remedy.as_deref(), Some("did you mean `limit`?"));
+    for (query, name) in [("limit=x", "limit"), ("state=running&site=-", "site")] {
+        let problem = served.get(&format!("/v1/jobs?{query}")).problem(400, "C1002");
+        assert_eq!(problem.key.as_deref(), Some(name));
+    }
+    let reply = served.send("PUT", "/v1/jobs", None);
+    assert_eq!(reply.header("allow"), Some("GET, POST"));
+    let problem = served.get("/v1/sties").problem(404, "C3002");
+    assert_eq!(problem.remedy.as_deref(), Some("did you mean /v1/sites?"));
+    let problem = served.post("/v1/sites/delft/drian", "").problem(404, "C3002");
+    assert_eq!(problem.remedy.as_deref(), Some("did you mean /v1/sites/delft/drain?"));
+}
+
+#[test]
+fn numbers_and_instants_are_read_in_all_the_ways_that_json_has() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    let cancel = served.post("/v1/jobs:cancel", r#"{"ids":[1.0]}"#);
+    assert_eq!(cancel.status, 200);
+    for from in ["0650-01-30T08:10:55.2Z", "2026-01-01T00:00:00+01:00", "2026-01-01 00:00:00"] {
+        let end = serde_json::json!({ "from": from }).to_string();
+        assert_eq!(served.post("/v1/sites/delft/end-maintenance", &end).status, 200, "{from}");
+    }
+    let asked = served.fake.asked.lock().unwrap().join("\n");
+    assert!(asked.contains("1767222000000") && asked.contains("Timestamp(0)"), "{asked}");
+}
