@@ -1,5 +1,7 @@
 //! `cospan submit`
 
+mod line;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +25,10 @@ const LONGEST_PAUSE_S: u64 = 10;
 
 /// Submits jobs from files.
 pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
-    let (jobs, origins) = read_jobs(&args.files, &args.script_arguments)?;
+    let (jobs, origins) = match args.files.is_empty() {
+        true => (vec![line::job(&args.line, &args.words)?], vec!["the command line".into()]),
+        false => read_jobs(&args.files, &args.words)?,
+    };
     let client = context.client()?;
     let key = match &args.idempotency_key {
         Some(key) => key.clone(),
