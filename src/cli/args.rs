@@ -139,7 +139,7 @@ Example:
     Stop,
     /// See it work: one job on three sites, one of which dies
     Quickstart(QuickstartArgs),
-    /// Submit jobs from files
+    /// Submit jobs, from files or as a command line
     Submit(SubmitArgs),
     /// List jobs, newest first
     List(ListArgs),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::args_line::LineArgs;
 use super::ids::IdList;
 use crate::api::v1::Length;
 use crate::api::v1::control::StateName;
@@ -22,8 +23,12 @@ it is restarted alone while the others go on. The keys of a file are in docs/src
 A file that begins with `#!` is a batch script of Slurm: its #SBATCH lines are read as sbatch reads
 them, and what cannot be had is refused by name. See docs/src/guide/sbatch.md.
 
+Without a file, what stands behind `--` is a command that each component runs: an absolute path at
+its site, or a name that is looked up in PATH there.
+
 Examples:
   cospan submit job.toml
+  cospan submit -n 4 --wait -- hostname
   cospan submit job.sh                   a batch script as it is
   cospan submit job.sh -- case.dat 7     with arguments of its own
   cospan submit job.yaml --wait
@@ -31,11 +36,14 @@ Examples:
   cospan submit job.toml --dry-run       check it and see where it would go now")]
 pub(crate) struct SubmitArgs {
     /// Job files or batch scripts; `-` for standard input.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "words", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Arguments of a batch script.
-    #[arg(last = true, value_name = "ARGUMENT")]
-    pub(crate) script_arguments: Vec<String>,
+    /// Arguments of a batch script; without a file, a command and its arguments.
+    #[arg(last = true, value_name = "COMMAND OR ARGUMENT")]
+    pub(crate) words: Vec<String>,
+    /// What a job without a file is like.
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
     /// Have the server check the jobs and say where they would go now, but submit nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,

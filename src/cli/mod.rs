@@ -8,6 +8,7 @@ mod args_bench;
 mod args_chaos;
 mod args_cluster;
 mod args_job;
+mod args_line;
 mod args_operate;
 mod args_simulate;
 mod commands;

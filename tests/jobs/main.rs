@@ -5,6 +5,7 @@
 mod commands;
 mod errors;
 mod failures;
+mod lines;
 mod operators;
 mod outputs;
 mod overrides;

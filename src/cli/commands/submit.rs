@@ -1,5 +1,7 @@
 //! `cospan submit`
 
+mod line;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +27,10 @@ const LONGEST_PAUSE_S: u64 = 10;
 
 /// Submits jobs from files.
 pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
-    let (mut jobs, origins) = read_jobs(&args.files, &args.script_arguments)?;
+    let (mut jobs, origins) = match args.files.is_empty() {
+        true => (vec![line::job(&args.line, &args.words)?], vec!["the command line".into()]),
+        false => read_jobs(&args.files, &args.words)?,
+    };
     if let Some(earliest) = args.start {
         let start =
             ReservationDocument { earliest, latest: None, within: args.within, tolerance: None };
