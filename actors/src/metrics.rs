@@ -22,10 +22,8 @@ const COUNT: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 51
 pub struct Metrics {
     /// Jobs by phase.
     pub jobs: IntGaugeVec,
-    /// Memory that jobs take, as it is estimated.
-    pub job_memory: IntGauge,
-    /// Memory that they may take.
-    pub job_memory_limit: IntGauge,
+    /// What jobs take of memory, and may.
+    pub job_memory: JobMemoryGauges,
     /// Jobs waiting for placement, by priority.
     pub queue_length: IntGaugeVec,
     /// Jobs accepted.
@@ -132,14 +130,7 @@ impl Metrics {
         let make = Maker(registry);
         Ok(Self {
             jobs: make.gauges("cospan_jobs", "Jobs by phase.", &["phase"])?,
-            job_memory: make.gauge(
-                "cospan_job_memory_bytes",
-                "Memory that all jobs take that are not archived, as it is estimated.",
-            )?,
-            job_memory_limit: make.gauge(
-                "cospan_job_memory_limit_bytes",
-                "Memory that they may take: limits.max_job_memory.",
-            )?,
+            job_memory: JobMemoryGauges::new(&make)?,
             queue_length: make.gauges(
                 "cospan_queue_length_jobs",
                 "Jobs waiting for placement, by priority.",
@@ -263,6 +254,26 @@ impl Metrics {
                 "outcome",
             )?,
             costs: JobCosts::new(&make)?,
+        })
+    }
+}
+
+/// What jobs take of memory.
+#[derive(Debug, Clone)]
+pub struct JobMemoryGauges {
+    /// By estimate.
+    pub taken: IntGauge,
+    /// At most.
+    pub limit: IntGauge,
+}
+
+impl JobMemoryGauges {
+    fn new(make: &Maker<'_>) -> prometheus::Result<Self> {
+        let taken = "Memory that all jobs take that are not archived, as it is estimated.";
+        let limit = "Memory that they may take: limits.max_job_memory.";
+        Ok(Self {
+            taken: make.gauge("cospan_job_memory_bytes", taken)?,
+            limit: make.gauge("cospan_job_memory_limit_bytes", limit)?,
         })
     }
 }

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_actors::settings::{
-    InformationSettings, JobMemory, NetworkSettings, Settings, Staging,
-};
+use cospan_actors::settings::{InformationSettings, JobMemory, NetworkSettings, Settings, Staging};
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;

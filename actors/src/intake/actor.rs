@@ -57,8 +57,8 @@ impl Intake {
         let known = Known::of(&view);
         let kept = Kept::of(&view);
         let bound = shared.settings.job_memory.in_all.0.min(i64::MAX as u64);
-        shared.metrics.job_memory_limit.set(bound as i64);
-        shared.metrics.job_memory.set(kept.bytes().0 as i64);
+        shared.metrics.job_memory.limit.set(bound as i64);
+        shared.metrics.job_memory.taken.set(kept.bytes().0 as i64);
         let depth = shared.metrics.mailbox_depth.with_label_values(&["intake"]);
         depth.set(0);
         Self {

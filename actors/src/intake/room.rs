@@ -2,6 +2,7 @@
 //! the process has no memory left.
 
 use std::collections::BTreeMap;
+use std::iter::once;
 use std::ops::{AddAssign, SubAssign};
 
 use cospan_domain::ids::KeyName;
@@ -63,7 +64,7 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn of(view: &View) -> Self {
         let mut kept = Self::default();
-        view.jobs.values().for_each(|job| kept.add(&job.owner, Share::of([&*job.spec].into_iter())));
+        view.jobs.values().for_each(|job| kept.add(&job.owner, Share::of(once(&*job.spec))));
         kept
     }
 
@@ -76,7 +77,7 @@ impl Kept {
     }
 
     pub(super) fn remove(&mut self, job: &Job) {
-        let share = Share::of([&*job.spec].into_iter());
+        let share = Share::of(once(&*job.spec));
         self.all -= share;
         let Some(own) = self.keys.get_mut(&job.owner) else { return };
         *own -= share;

@@ -157,7 +157,7 @@ impl Intake {
 
     fn show_memory(&self) {
         let Bytes(bytes) = self.kept.bytes();
-        self.shared.metrics.job_memory.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.shared.metrics.job_memory.taken.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Archives what may go, because somebody was refused for lack of room.
@@ -190,11 +190,11 @@ impl Intake {
         let keep = self.shared.settings.keep_jobs;
         let view = self.shared.view.load();
         // One whose end somebody is to be told stays until they are, or cannot be.
-        let keep = |job: &Job| match self.kept.is_short(&job.owner, &self.shared.settings.job_memory)
-        {
-            true => keep.min(LEAST_KEPT),
-            false => keep,
-        };
+        let keep =
+            |job: &Job| match self.kept.is_short(&job.owner, &self.shared.settings.job_memory) {
+                true => keep.min(LEAST_KEPT),
+                false => keep,
+            };
         let over = |job: &Job| {
             ended_at(job).is_some_and(|at| now >= at + keep(job)) && job.untold().next().is_none()
         };

@@ -162,7 +162,7 @@ fn a_key_that_has_no_room_is_refused_with_the_number_and_others_are_not() {
         let refused = no_room(submit(&plane, other(), vec![submission(1)]).await);
         assert!(refused.contains("5 jobs take"), "{refused}");
         let metrics = &world.shared.metrics;
-        assert_eq!(metrics.job_memory.get(), metrics.job_memory_limit.get());
+        assert_eq!(metrics.job_memory.taken.get(), metrics.job_memory.limit.get());
     });
 }
 
@@ -202,9 +202,9 @@ fn jobs_that_ended_make_room_ten_minutes_later_if_there_is_none() {
 fn what_no_store_takes_leaves_its_room_to_others() {
     paused(|| async {
         let (_world, plane) = with_room(5_000, 5_000).await;
-        let before = plane.shared().metrics.job_memory.get();
+        let before = plane.shared().metrics.job_memory.taken.get();
         let answer = submit(&plane, key(), vec![submission(MAX_SPEC_BYTES + 1)]).await;
         assert!(matches!(answer, Err(ApiRefusal::Invalid { .. })), "{answer:?}");
-        assert_eq!(plane.shared().metrics.job_memory.get(), before);
+        assert_eq!(plane.shared().metrics.job_memory.taken.get(), before);
     });
 }
