@@ -8,7 +8,8 @@
 //!
 //! Below the root: `site-id` (without it the directory is not the site),
 //! `spool/<tag>/` (what the wrapper reads), `attempts/<tag>/` (made by the
-//! wrapper), `live/<tag>` (what holds resources), `gone/` (being removed).
+//! wrapper), `live/<tag>` (what holds resources), `gone/` (being removed), `owner` (which
+//! control plane has it).
 
 mod bell;
 mod calls;
@@ -18,6 +19,7 @@ mod evidence;
 mod files;
 mod leases;
 mod ledger;
+mod owner;
 mod process;
 mod reach;
 pub(crate) mod root;
@@ -32,13 +34,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::sync::Semaphore;
 
 use self::ledger::Ledger;
+use self::owner::Hold;
 use self::root::Root;
 use self::watch::Waker;
 use crate::files::{AreaConfig, FileArea};
@@ -87,6 +90,8 @@ pub struct LocalConfig {
     pub neighbours: BTreeMap<SiteName, PathBuf>,
     /// By which it is known what wrappers wrote; none if left out.
     pub seal: Seal,
+    /// The control plane that is to have the root for itself; `None`: nobody is kept out.
+    pub owner: Option<InstanceId>,
 }
 
 impl LocalConfig {
@@ -109,6 +114,7 @@ impl LocalConfig {
             ping: ping::command(),
             neighbours: BTreeMap::new(),
             seal: Seal::none(),
+            owner: None,
         }
     }
 }
@@ -126,6 +132,7 @@ struct Shared {
     config: LocalConfig,
     area: FileArea,
     ledger: Mutex<Ledger>,
+    hold: Hold,
     /// Attempts whose ending somebody drives.
     ending: Mutex<BTreeSet<Tag>>,
     changes: tokio::sync::watch::Sender<u64>,
@@ -149,6 +156,7 @@ impl LocalSite {
             config,
             area,
             ledger: Mutex::default(),
+            hold: Hold::default(),
             ending: Mutex::default(),
             changes: tokio::sync::watch::Sender::new(0),
             waker: Waker::new(),
@@ -172,6 +180,19 @@ impl LocalSite {
             SiteError::Refused(format!("cannot initialise the site in {place}: {error}"))
         })?;
         self.shared.area.prepare()
+    }
+
+    /// Takes the root for its owner, before anything is done there. One that is not there now is
+    /// taken once it is.
+    ///
+    /// # Errors
+    /// `Refused` if another control plane has it, with both names and the remedy.
+    pub fn take(&self) -> Result<(), SiteError> {
+        let config = &self.shared.config;
+        let Ok(root) = Root::open(&config.root, &config.name) else { return Ok(()) };
+        self.shared.hold(&root).map_err(|error| {
+            SiteError::Refused(format!("site {} is not ours alone: {error}", config.name))
+        })
     }
 
     /// Runs file-system work off the control thread, within the deadline. What
@@ -205,9 +226,11 @@ impl LocalSite {
 
 impl Shared {
     fn root(&self) -> Result<Root, SiteError> {
-        Root::open(&self.config.root, &self.config.name)
-            .map(|root| root.sealed_by(&self.config.seal))
-            .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.config.root.display())))
+        let root = Root::open(&self.config.root, &self.config.name).map_err(|error| {
+            SiteError::NotSent(format!("{}: {error}", self.config.root.display()))
+        })?;
+        self.hold(&root)?;
+        Ok(root.sealed_by(&self.config.seal))
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {

@@ -9,6 +9,7 @@ mod local {
     mod attacks;
     mod bell;
     mod deaths;
+    mod owner;
     mod places;
     mod reach;
     mod reservations;

@@ -153,7 +153,7 @@ async fn start(
     let (opened, view, remains) = records::open(&path, &options, sink)?;
     let seal = crate::keys::seal(data, view.next_id)?;
     let Sites { sites, connections } =
-        registry::sites(config, data, seal).await.map_err(ServeError::Sites)?;
+        registry::sites(config, data, seal, opened.instance).await.map_err(ServeError::Sites)?;
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrapped(config, data, sites);
     let (known, plane) = watch::channel(None);

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::units::DurationMs;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::SshExec;
@@ -28,6 +28,8 @@ use crate::config::sections::{Site as Section, SiteKind};
 struct Made {
     site: Arc<dyn Site>,
     initialise: Initialise,
+    /// Keeps other control planes out, where that must be.
+    take: Take,
     ssh: Option<Arc<SshExec>>,
 }
 
@@ -41,6 +43,8 @@ pub(super) struct Sites {
 const AGAIN: Duration = Duration::from_secs(15);
 
 type Initialise = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
+
+type Take = Box<dyn Fn() -> Result<(), SiteError>>;
 
 /// What is to be known of a kind of site beside its adapter.
 struct Kind {
@@ -106,6 +110,7 @@ struct Ground<'c> {
     ways: BTreeMap<SiteName, Arc<SshExec>>,
     sources: Sources,
     seal: Seal,
+    instance: InstanceId,
 }
 
 impl Ground<'_> {
@@ -144,7 +149,12 @@ impl Ground<'_> {
 
 /// The sites. One is initialised when it is first heard of, and never again: one whose root
 /// has vanished may come back, with what lives in it.
-pub(super) async fn sites(config: &Config, data: &Path, seal: Seal) -> Result<Sites, SiteError> {
+pub(super) async fn sites(
+    config: &Config,
+    data: &Path,
+    seal: Seal,
+    instance: InstanceId,
+) -> Result<Sites, SiteError> {
     let known = data.join("sites");
     let unusable = |error: std::io::Error| {
         SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
@@ -156,11 +166,11 @@ pub(super) async fn sites(config: &Config, data: &Path, seal: Seal) -> Result<Si
     let here = config.site.iter().filter(|site| site.ssh.is_none());
     let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
     let (ways, sources) = (BTreeMap::new(), Sources::new());
-    let mut ground = Ground { config, data, agent, roots, ways, sources, seal };
+    let mut ground = Ground { config, data, agent, roots, ways, sources, seal, instance };
     ground.reach()?;
     let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
     for section in &config.site {
-        let Made { site, initialise, ssh } = (of(section.kind).make)(&ground, section)?;
+        let Made { site, initialise, take, ssh } = (of(section.kind).make)(&ground, section)?;
         let heard_of = known.join(section.name.as_str());
         let place = clusters::place(section);
         if std::fs::read(&heard_of).ok().as_deref() != Some(place.as_bytes()) {
@@ -173,6 +183,7 @@ pub(super) async fn sites(config: &Config, data: &Path, seal: Seal) -> Result<Si
                 Err(error) => return Err(error),
             }
         }
+        take()?;
         all.sites.push(site);
         all.connections.extend(ssh);
     }
@@ -209,13 +220,16 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     local.ping = ground.config.sites.ping.clone();
     local.neighbours = ground.neighbours(&section.name);
     local.seal = ground.seal.clone();
+    local.owner = Some(ground.instance);
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
     let initialise: Initialise = Box::new(move || {
         let site = made.clone();
         Box::pin(async move { site.initialise() })
     });
-    Ok(Made { site: ground.with_fetches(site), initialise, ssh: None })
+    let taken = site.clone();
+    let take: Take = Box::new(move || taken.take());
+    Ok(Made { site: ground.with_fetches(site), initialise, take, ssh: None })
 }
 
 fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
@@ -243,7 +257,7 @@ fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
         Some(_) => site,
         None => ground.with_fetches(site),
     };
-    Ok(Made { site, initialise, ssh })
+    Ok(Made { site, initialise, take: Box::new(|| Ok(())), ssh })
 }
 
 fn absolute(path: &Path) -> PathBuf {

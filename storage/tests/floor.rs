@@ -79,7 +79,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// What may become of a store between an end and the next start.
-const LOSSES: [(&str, fn(&Store, &Path)); 7] = [
+const LOSSES: [(&str, fn(&Store, &Path)); 6] = [
     ("removed", |store, _| std::fs::remove_dir_all(&store.path).unwrap()),
     ("moved away", |store, _| {
         std::fs::rename(&store.path, store.path.with_extension("away")).unwrap();
@@ -93,9 +93,6 @@ const LOSSES: [(&str, fn(&Store, &Path)); 7] = [
     ("an older engine's file", |store, base| {
         let name = store.engine_file();
         std::fs::copy(base.join("at-rest").join(name.file_name().unwrap()), name).unwrap();
-    }),
-    ("an engine's file that is gone", |store, _| {
-        std::fs::remove_file(store.engine_file()).unwrap();
     }),
 ];
 

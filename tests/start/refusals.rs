@@ -14,6 +14,32 @@ fn two_servers_on_one_store_the_second_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
+fn two_servers_with_one_sites_directory_the_second_is_refused_until_the_first_has_ended() {
+    let (one, other) = (environment(), environment());
+    let mut first = server(&one);
+    first.start().unwrap();
+    let instance = |server: &Server| {
+        let store = server.api().unwrap().want("/v1/store").unwrap();
+        store["instance"].as_str().unwrap().to_owned()
+    };
+    let root = |environment: &TestEnvironment| environment.sites[0].root.display().to_string();
+    let text = std::fs::read_to_string(other.config()).unwrap();
+    std::fs::write(other.config(), text.replace(&root(&other), &root(&one))).unwrap();
+    let words = [&*root(&one), "is in use by control plane", &instance(&first), "on host"];
+    let second = with_config(&other, &[], &["serve"]);
+    refused(&second, &words);
+    refused(&second, &["stop the other", "root of its own"]);
+    assert_eq!(second.status.code(), Some(2));
+    first.kill().unwrap();
+    first.start().unwrap();
+    refused(&with_config(&other, &[], &["serve"]), &words);
+    first.kill().unwrap();
+    let mut second = server(&other);
+    second.start().unwrap();
+    assert_ne!(instance(&second), "");
+}
+
+#[test]
 fn a_port_that_is_taken_is_named() {
     let environment = environment();
     let taken = std::net::TcpListener::bind(port(&environment)).unwrap();

@@ -99,13 +99,9 @@ fn sighted(
     let sighting = sighting(observation, clock, program)?;
     let times = SiteTimes { clock, began_at: began_at(observation), held_at: held_at(observation) };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
-    is_news(job, parameters, index, asked_at, &sighting).then_some(JobCommand::AttemptObserved {
-        component: index,
-        attempt,
-        asked_at,
-        times,
-        sighting,
-    })
+    is_news(job, parameters, index, asked_at, times, &sighting).then_some(
+        JobCommand::AttemptObserved { component: index, attempt, asked_at, times, sighting },
+    )
 }
 
 /// When a payload began, by its site's clock, if it has.

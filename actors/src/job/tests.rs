@@ -8,10 +8,10 @@ use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
 use cospan_domain::job::command::{ExternalState, JobCommand};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Job, Phase, Run};
+use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::placed::Placement;
-use cospan_domain::units::ClockSkew;
-use cospan_sites::port::{Begun, Observation};
+use cospan_domain::units::{ClockSkew, DurationMs};
+use cospan_sites::port::{Begun, Exit, ExitCause, Observation};
 
 use super::external_state::tests::running_at;
 use super::{JobActor, Order};
@@ -135,6 +135,39 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
         let runs = |world: &World| matches!(job(world).phase, Phase::Running { .. });
         world.until("it runs", runs).await;
         assert_eq!(job(&world).revision, before.revision + 1);
+    });
+}
+
+#[test]
+fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
+    paused(async || {
+        let world = World::new(&["delft"]);
+        world.place_job(JOB.0, content(1), "delft").await;
+        let (revision, began) = (job(&world).revision, world.shared.clock.now());
+        world.change_job(JOB.0, Job { revision, ..running_at("delft") }).await;
+        // Days by our clock; by the site's no time has passed.
+        let ahead = DurationMs::from_secs(10 * 86_400);
+        let (asked_at, clock) = (began + ahead, ClockSkew(-(ahead.0 as i64)));
+        let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
+        let seen = |what: Observation| {
+            let attempts = [(tag, what)].into();
+            let observed = Arc::new(Observed { asked_at, clock, attempts });
+            let report = SiteReport { observed, ..SiteReport::default() };
+            world.shared.live.publish(site("delft"), Arc::new(report));
+        };
+        let actor = start(&world);
+        seen(Observation::Begun(Begun { host: "node".into(), at: began }));
+        actor.send(Look).await.unwrap();
+        seen(Observation::Exited(Exit {
+            cause: ExitCause::Code(0),
+            began_at: began,
+            ended_at: began,
+        }));
+        actor.send(Look).await.unwrap();
+        let over = |world: &World| matches!(job(world).components[0].run, Run::Ended { .. });
+        world.until("its end is known", over).await;
+        let Run::Ended { how, .. } = &job(&world).components[0].run else { return };
+        assert_eq!(*how, Ending::Succeeded, "it was ended as overdue");
     });
 }
 

@@ -42,8 +42,9 @@ impl Shared {
         ledger.sweep(&root).map_err(|e| unknown(&e))?;
         let refreshed = ledger.refresh(&root, now(), true).map_err(|e| unknown(&e))?;
         self.watch(&mut ledger);
+        let (at, uptime) = (now(), uptime().ok());
         let observe = |tag: &Tag| {
-            let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
+            let live = ledger.entries.get_mut(tag).map(|entry| entry.told(at, uptime));
             let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
             let seen = seen.unwrap_or_else(|| examine(&root, *tag));
             (*tag, seen)
@@ -221,14 +222,19 @@ fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
     }))
 }
 
-/// A time of this machine's clock in hundredths of a second since it started, as a wrapper
-/// counts: that runs on when the clock is set.
-fn uptime_at(time: Timestamp) -> std::io::Result<u64> {
+/// Hundredths of a second since this machine started, as a wrapper counts: they run on when
+/// the clock is set.
+fn uptime() -> std::io::Result<u64> {
     let text = std::fs::read_to_string("/proc/uptime")?;
     let uptime = text.split(' ').next().and_then(|secs| secs.parse::<f64>().ok());
     let uptime = uptime.ok_or_else(|| std::io::Error::other("/proc/uptime cannot be read"))?;
+    Ok((uptime * 100.0) as u64)
+}
+
+/// A time of this machine's clock in such hundredths.
+fn uptime_at(time: Timestamp) -> std::io::Result<u64> {
     let left = ClockSkew::between(time, now()).0 / 10;
-    Ok(((uptime * 100.0) as u64).saturating_add_signed(left))
+    Ok(uptime()?.saturating_add_signed(left))
 }
 
 /// Writes the decision under a name of its own and links it: exactly one link wins. `None`:

@@ -15,7 +15,7 @@ use super::evidence::{self, Evidence};
 use super::process::Process;
 use super::root::{ATTEMPTS, LIVE, Root};
 use super::settle::{kill_all, settle};
-use crate::port::{GateState, Observation};
+use crate::port::{Begun, GateState, Observation};
 use crate::wrapper::parameters::{end, line};
 use crate::wrapper::state::complete_lines;
 
@@ -24,6 +24,8 @@ use crate::wrapper::state::complete_lines;
 const UNSTARTED_KEPT: DurationMs = DurationMs(10_000);
 /// How long the wrapper may be late in ending its payload.
 const OVERRUN: DurationMs = DurationMs(30_000);
+/// By so much at least a clock was set, rather than corrected.
+const STEP: DurationMs = DurationMs(2_000);
 
 /// One attempt that holds resources.
 #[derive(Debug)]
@@ -47,6 +49,10 @@ pub(super) struct Entry {
     pub(super) opened: bool,
     /// Since when we have seen its payload run.
     seen_running: Option<Instant>,
+    /// When its payload began, in hundredths of a second since the machine started.
+    began: Option<u64>,
+    /// The same as it is told, by this machine's clock.
+    told_began: Option<Timestamp>,
 }
 
 /// What is known of an attempt's wrapper.
@@ -82,6 +88,8 @@ impl Entry {
             seen: Observation::Starting,
             opened: false,
             seen_running: None,
+            began: None,
+            told_began: None,
         }
     }
 
@@ -185,9 +193,25 @@ impl Entry {
             return self.end_overrun(root, tag);
         }
         let Some(evidence) = Evidence::collect(root, tag)? else { return Ok(Look::Same) };
+        self.began = evidence.begun.as_ref().map(|(payload, _)| payload.start);
         self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
         let before = std::mem::replace(&mut self.seen, evidence.standing());
         Ok(if before == self.seen { Look::Same } else { Look::Changed })
+    }
+
+    /// What was seen last. Files keep the time of the clock as it was when they were written; if
+    /// somebody has set that since, the payload is told to have begun when it would have by the
+    /// clock of now: the time for which it has run is true.
+    pub(super) fn told(&mut self, now: Timestamp, uptime: Option<u64>) -> Observation {
+        let Observation::Begun(begun) = &self.seen else { return self.seen.clone() };
+        let ran = self.began.zip(uptime).and_then(|(began, uptime)| uptime.checked_sub(began));
+        let Some(ran) = ran else { return self.seen.clone() };
+        let began = Timestamp(now.0.saturating_sub(ran.saturating_mul(10)));
+        let is_near = |at: &Timestamp| at.0.abs_diff(began.0) <= STEP.0;
+        let told = [self.told_began, Some(begun.at)].into_iter().flatten().find(is_near);
+        let at = told.unwrap_or(began);
+        self.told_began = Some(at);
+        Observation::Begun(Begun { host: begun.host.clone(), at })
     }
 
     fn ended_as(&mut self, last: Observation) -> Look {

@@ -137,6 +137,45 @@ impl Root {
         }
     }
 
+    /// Opens a file to read and write, made if it is missing.
+    pub(super) fn open_or_make(&self, path: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.directory, path, flags, private())?.into())
+    }
+
+    /// Which file is at a path, if there is one.
+    pub(super) fn identity(&self, path: &str) -> io::Result<Option<(u64, u64)>> {
+        match rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some((stat.st_dev, stat.st_ino))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes all that is [`GONE`], when nobody is removing anything: what is left there, a
+    /// process left that died. Large trees take their time, and nobody waits for them.
+    pub(super) fn sweep_gone(&self) -> io::Result<()> {
+        let gone = self.path.join(GONE);
+        let mut trees = Vec::new();
+        for entry in std::fs::read_dir(&gone)? {
+            let entry = entry?;
+            match entry.file_type()?.is_dir() {
+                true => trees.push(entry.path()),
+                false => std::fs::remove_file(entry.path())?,
+            }
+        }
+        if trees.is_empty() {
+            return Ok(());
+        }
+        let remove = move || {
+            for tree in trees {
+                // What stays is found at the next start.
+                let _ = if_open(&tree, || std::fs::remove_dir_all(&tree));
+            }
+        };
+        std::thread::Builder::new().name("cospan-sweep".to_owned()).spawn(remove).map(drop)
+    }
+
     /// Opens a file for appending, made if it is missing.
     pub(super) fn append(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;

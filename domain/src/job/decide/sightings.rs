@@ -9,7 +9,7 @@ use crate::job::decide::{abort, claims, queued, submission};
 use crate::job::due::overdue_at;
 use crate::job::event::Happened;
 use crate::job::parameters::JobParameters;
-use crate::job::state::{AbortCause, Ending, Job, Phase, Run};
+use crate::job::state::{AbortCause, Component, Ending, Job, Phase, Run};
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
@@ -20,6 +20,7 @@ pub fn is_news(
     parameters: &JobParameters,
     index: ComponentIndex,
     asked_at: Timestamp,
+    times: SiteTimes,
     sighting: &Sighting,
 ) -> bool {
     let Some(component) = job.components.get(index.0 as usize) else { return false };
@@ -32,7 +33,21 @@ pub fn is_news(
             | (Run::AtGate { clock: Some(_), .. } | Run::Opened { .. }, Sighting::Ready(_))
             | (Run::Running { .. }, Sighting::Begun(_))
     );
-    !is_known || overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at)
+    !is_known || is_overdue(job, component, parameters, asked_at, times)
+}
+
+/// Whether a payload runs that ought to be over: by our clock, and by that of its site, if that
+/// says when it began. Somebody may have set ours between two starts.
+fn is_overdue(
+    job: &Job,
+    component: &Component,
+    parameters: &JobParameters,
+    asked_at: Timestamp,
+    times: SiteTimes,
+) -> bool {
+    let longest = job.spec.wall_time + parameters.wall_margin;
+    let is_over_there = || times.began_at.is_none_or(|at| at + longest <= asked_at + times.clock);
+    overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at) && is_over_there()
 }
 
 pub(super) fn sighted(
@@ -64,16 +79,21 @@ pub(super) fn sighted(
         Sighting::NeverRuns(detail) => never_runs(draft, index, detail),
         Sighting::Vanished(detail) => lost(draft, index, attempt, detail),
     }
-    end_overdue(draft, index, asked_at);
+    end_overdue(draft, index, asked_at, times);
     Ok(())
 }
 
 /// Ends a payload that its site ought to have ended long ago. A site that says nothing may
 /// well have done so: only what it shows afterwards counts.
-fn end_overdue(draft: &mut Draft<'_>, index: ComponentIndex, asked_at: Timestamp) {
+fn end_overdue(
+    draft: &mut Draft<'_>,
+    index: ComponentIndex,
+    asked_at: Timestamp,
+    times: SiteTimes,
+) {
     let component = &draft.job.components[index.0 as usize];
-    let overdue = overdue_at(&draft.job, component, draft.parameters);
-    if overdue.is_some_and(|time| time <= asked_at) && !draft.is_ending(index) {
+    let overdue = is_overdue(&draft.job, component, draft.parameters, asked_at, times);
+    if overdue && !draft.is_ending(index) {
         let detail = "still there long after its wall time".into();
         abort::abort(draft, AbortCause::Application { component: index, detail });
     }

@@ -351,7 +351,7 @@ proptest! {
             for (index, kind) in each {
                 let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
                 let (asked_at, sighting) = (world.now, sighting(kind));
-                if is_news(&world.job, &world.parameters, component, asked_at, &sighting) {
+                if is_news(&world.job, &world.parameters, component, asked_at, SiteTimes::default(), &sighting) {
                     continue;
                 }
                 let told = JobCommand::AttemptObserved {

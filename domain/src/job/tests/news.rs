@@ -2,15 +2,23 @@
 
 use super::world::{World, spec};
 use crate::ids::ComponentIndex;
-use crate::job::command::{JobCommand, Sighting};
+use crate::job::command::{JobCommand, Sighting, SiteTimes};
 use crate::job::decide::is_news;
 use crate::job::state::PhaseKind;
+use crate::units::ClockSkew;
 
 #[test]
 fn what_a_site_repeats_is_news_after_an_absence_or_when_it_should_be_over() {
     let mut world = World::new(spec(1));
     let told = |world: &World, sighting: Sighting| {
-        is_news(&world.job, &world.parameters, ComponentIndex(0), world.now, &sighting)
+        is_news(
+            &world.job,
+            &world.parameters,
+            ComponentIndex(0),
+            world.now,
+            SiteTimes::default(),
+            &sighting,
+        )
     };
     let begun = || Sighting::Begun("node1".into());
     world.place();
@@ -27,6 +35,30 @@ fn what_a_site_repeats_is_news_after_an_absence_or_when_it_should_be_over() {
     assert!(told(&world, Sighting::Succeeded));
     world.pass(3_600 + 61);
     assert!(told(&world, begun()), "it ought to be over");
+}
+
+#[test]
+fn a_payload_is_not_overdue_because_our_clock_was_set_between_two_starts() {
+    let mut world = World::new(spec(1));
+    world.place();
+    world.accept_all();
+    world.see(0, Sighting::Ready("node1".into()));
+    let began_at = Some(world.now);
+    let begun = || Sighting::Begun("node1".into());
+    world.see_at(0, SiteTimes { began_at, ..SiteTimes::default() }, begun());
+    assert_eq!(world.job.phase.kind(), PhaseKind::Running);
+    // Two hours ahead after ten seconds.
+    let ahead = 7_200;
+    world.pass(10 + ahead);
+    let times = SiteTimes { began_at, clock: ClockSkew(-1_000 * ahead as i64) };
+    let told =
+        is_news(&world.job, &world.parameters, ComponentIndex(0), world.now, times, &begun());
+    assert!(!told, "it has run for ten seconds of an hour");
+    assert!(world.see_at(0, times, begun()).is_empty());
+    assert_eq!(world.job.phase.kind(), PhaseKind::Running);
+    world.pass(3_600 + 61);
+    world.see_at(0, times, begun());
+    assert_ne!(world.job.phase.kind(), PhaseKind::Running, "by now it ought to be over");
 }
 
 #[test]
