@@ -133,7 +133,7 @@ codes! {
     BadPlan = "C1108", 422, "the plan of faults is not valid",
         "correct the plan; `cospan chaos inject PLAN --dry-run` checks it";
     /// A window of maintenance ends before it begins.
-    BadWindow = "C1111", 422, "the window is not valid",
+    BadWindow = "C1112", 422, "the window is not valid",
         "let it end after its begin";
     /// No key, or an unknown one.
     NoKey = "C2001", 401, "a valid key is needed",

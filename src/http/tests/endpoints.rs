@@ -228,7 +228,7 @@ fn sites_are_listed_shown_and_ordered() {
 fn wrong_orders_about_sites_are_refused() {
     let served = Served::start();
     let backwards = r#"{"from":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}"#;
-    served.post("/v1/sites/delft/maintenance", backwards).problem(422, "C1111");
+    served.post("/v1/sites/delft/maintenance", backwards).problem(422, "C1112");
     served.post("/v1/sites/delft/maintenance", "").problem(400, "C1001");
     served.post("/v1/sites/-/drain", "").problem(400, "C1002");
     assert!(served.fake.asked.lock().unwrap().is_empty());
