@@ -4,6 +4,8 @@
 
 #[path = "cli/fake.rs"]
 mod fake;
+#[path = "cli/several.rs"]
+mod several;
 
 use std::fs::Permissions;
 use std::io::Write;

@@ -206,6 +206,8 @@ pub(crate) struct MapArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit code: 0 all finished, 1 one failed, 5 one was cancelled (and none failed), 6 timed out.
+Of more than ten jobs together one line says how far they are; which of them failed, and what those
+printed last, is said at the end.
 Waiting changes nothing: interrupt it and wait again as you like.
 
 Examples:
@@ -228,23 +230,26 @@ pub(crate) struct WaitArgs {
 /// `logs`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --component every component is printed, each line with its component's name in front if
-there are several.
+What payloads printed to standard output is printed there, what they printed to standard error
+comes behind it on standard error, with `stderr` in front of each line. Without --component every
+component is printed; each line has its component's name in front if there are several, and the
+number of its job if several jobs are named. One stream of one component is printed as it is.
 
 Examples:
   cospan logs last
   cospan logs last -f                    follow until the job has ended
+  cospan logs group:12 --stream stdout   every run of a sweep
   cospan logs 12 --component solver --stream stderr --tail 4kB")]
 pub(crate) struct LogsArgs {
-    /// The job.
-    #[arg(value_name = "ID")]
-    pub(crate) id: IdList,
+    /// Jobs: 1,3,5-8,last,all,group:12.
+    #[arg(required = true, value_name = "IDS")]
+    pub(crate) ids: IdList,
     /// Only this component.
     #[arg(long, value_name = "NAME")]
     pub(crate) component: Option<String>,
-    /// Which stream.
-    #[arg(long, value_enum, default_value_t = StreamArg::Stdout)]
-    pub(crate) stream: StreamArg,
+    /// Only this stream.
+    #[arg(long, value_enum)]
+    pub(crate) stream: Option<StreamArg>,
     /// Go on printing as it comes, until the job has ended.
     #[arg(short, long)]
     pub(crate) follow: bool,
@@ -262,28 +267,40 @@ pub(crate) enum StreamArg {
     Stderr,
 }
 
+impl StreamArg {
+    /// As the server calls it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            StreamArg::Stdout => "stdout",
+            StreamArg::Stderr => "stderr",
+        }
+    }
+}
+
 /// `output`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each file is put below DIRECTORY/COMPONENT/, whole or not at all; what is there already is kept
-unless --replace is given.
+Each file is put below DIRECTORY/COMPONENT/, whole or not at all; of several jobs below
+DIRECTORY/job-ID/COMPONENT/. A file that is there already and is another one is left as it is, and
+the command ends with exit code 2, unless --overwrite is given.
 
 Examples:
   cospan output last
+  cospan output group:12 --to results    every run of a sweep
   cospan output 12 --to results --component solver")]
 pub(crate) struct OutputArgs {
-    /// The job.
-    #[arg(value_name = "ID")]
-    pub(crate) id: IdList,
-    /// Where to put them. [default: job-ID]
+    /// Jobs: 1,3,5-8,last,all,group:12.
+    #[arg(required = true, value_name = "IDS")]
+    pub(crate) ids: IdList,
+    /// Where to put them. [default: job-ID, and for several jobs the directory we are in]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) to: Option<PathBuf>,
     /// Only those of this component.
     #[arg(long, value_name = "NAME")]
     pub(crate) component: Option<String>,
     /// Replace files that are there already.
-    #[arg(long)]
-    pub(crate) replace: bool,
+    #[arg(long, visible_alias = "replace")]
+    pub(crate) overwrite: bool,
 }
 
 /// `cancel`

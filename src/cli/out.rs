@@ -75,6 +75,16 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
+/// Prints bytes that a payload printed as errors, at once.
+///
+/// # Errors
+/// They cannot be written.
+pub(crate) fn error_bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut errors = anstream::stderr();
+    errors.write_all(bytes)?;
+    errors.flush()
+}
+
 /// Rows of cells as columns below a heading.
 pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
     let mut writer = TabWriter::new(Vec::new()).padding(2).ansi(true);

@@ -19,6 +19,7 @@ use futures_util::StreamExt;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::explained;
+use super::last_words;
 use super::sited;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
@@ -153,13 +154,10 @@ impl Backend for Served {
                 problem: record.and_then(|copy| copy.trouble.last_error.clone()),
             }
         };
-        Ok(Some(explained::report(
-            &job,
-            &explanation,
-            standing.as_ref(),
-            self.plane.hold_max(),
-            copies,
-        )))
+        let (standing, hold) = (standing.as_ref(), self.plane.hold_max());
+        let report = explained::report(&job, &explanation, standing, hold, copies);
+        let last_words = last_words::of(&self.plane, &job).await;
+        Ok(Some(ExplainReport { last_words, ..report }))
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {

@@ -57,6 +57,7 @@ pub(super) fn report(
         bids: bids(explanation),
         withheld: withheld(explanation).filter(|_| waits),
         transfers: transfers(job, copies),
+        last_words: Vec::new(),
     }
 }
 
@@ -161,6 +162,7 @@ pub(super) fn preview(
         bids: bids(explanation),
         withheld: withheld(explanation),
         transfers: Vec::new(),
+        last_words: Vec::new(),
     }
 }
 

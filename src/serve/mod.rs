@@ -4,6 +4,7 @@
 
 mod backend;
 mod explained;
+mod last_words;
 mod promised;
 mod records;
 mod registry;
@@ -29,6 +30,7 @@ use cospan_sites::port::{Site, SiteError};
 use cospan_storage::port::StoreError;
 use prometheus::Registry;
 use thiserror::Error;
+use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::chaos::{self, ChaosMetrics, Handles, Rehearsals};
@@ -143,6 +145,7 @@ async fn start(
         registry::sites(config, data, seal).await.map_err(ServeError::Sites)?;
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrapped(config, data, sites);
+    let (known, plane) = watch::channel(None);
     let parts = Parts {
         clock: Arc::new(SteadyClock::of_machine()),
         seed: seed(),
@@ -153,13 +156,14 @@ async fn start(
         metrics,
         sites,
         store: opened.journal,
-        messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0))),
+        messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0), plane)),
         on_fatal: Box::new(|problem| {
             error!(problem, "cannot go on");
             std::process::exit(EXIT_FATAL);
         }),
     };
     let plane = wiring::start(parts, remains, reports);
+    known.send_replace(Some(plane.clone()));
     let rehearsals = match faults {
         Some(faults) => Rehearsals::new(plane.clone(), faults, settings::chaos(config), strikes),
         None => Rehearsals::off(),

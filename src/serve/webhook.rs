@@ -2,32 +2,39 @@
 
 use std::time::Duration;
 
+use cospan_actors::api::ControlPlane;
 use cospan_actors::notifier::{Messenger, Notice};
 use cospan_domain::job::state::Phase;
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use tokio::sync::watch;
 
+use super::last_words;
 use crate::api::v1::job::JobRow;
+use crate::api::v1::last_words::LastWordsReport;
 
 /// Posts notifications.
 pub(super) struct Webhook {
     agent: ureq::Agent,
+    plane: watch::Receiver<Option<ControlPlane>>,
 }
 
 impl Webhook {
-    /// One that gives up on an address after `timeout`.
-    pub(super) fn new(timeout: Duration) -> Self {
+    /// One that gives up on an address after `timeout`. `plane` reads what failed jobs printed;
+    /// it is known once it has started.
+    pub(super) fn new(timeout: Duration, plane: watch::Receiver<Option<ControlPlane>>) -> Self {
         // Where it is sent on to, nobody has configured.
         let config = ureq::Agent::config_builder().timeout_global(Some(timeout)).max_redirects(0);
-        Self { agent: config.build().into() }
+        Self { agent: config.build().into(), plane }
     }
 }
 
 impl Messenger for Webhook {
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
         let (agent, address) = (self.agent.clone(), address.to_owned());
-        let body = body(&notice);
+        let plane = self.plane.clone();
         Box::pin(async move {
+            let body = body(&notice, &last_words_of(&notice, plane).await);
             // A slow receiver must not hold up the control thread.
             let posted = actix_web::rt::task::spawn_blocking(move || {
                 agent.post(&address).content_type("application/json").send(body.to_string())
@@ -42,7 +49,20 @@ impl Messenger for Webhook {
     }
 }
 
-fn body(notice: &Notice) -> serde_json::Value {
+async fn last_words_of(
+    notice: &Notice,
+    mut plane: watch::Receiver<Option<ControlPlane>>,
+) -> Vec<LastWordsReport> {
+    let Notice::JobEnded(job) = notice else { return Vec::new() };
+    // Fails where there is none any more: the end is told without words then.
+    let plane = plane.wait_for(Option::is_some).await.ok().and_then(|plane| plane.clone());
+    match plane {
+        Some(plane) => last_words::of(&plane, job).await,
+        None => Vec::new(),
+    }
+}
+
+fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
     match notice {
         Notice::Site { site, notification } => {
             let details: Vec<&str> = notification.details.iter().map(AsRef::as_ref).collect();
@@ -62,7 +82,8 @@ fn body(notice: &Notice) -> serde_json::Value {
                 _ => None,
             };
             let name = row.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-            json!({
+            let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let mut body = json!({
                 "kind": "job-ended",
                 "job": row.id,
                 "name": row.name,
@@ -71,8 +92,12 @@ fn body(notice: &Notice) -> serde_json::Value {
                 "state": row.state,
                 "reason": reason,
                 "at_ms": job.ended_at().unwrap_or_default().0,
-                "text": format!("job {}{name} {}", row.id, row.state),
-            })
+                "text": format!("job {}{name} {}{why}", row.id, row.state),
+            });
+            if !last_words.is_empty() {
+                body["last_words"] = json!(last_words);
+            }
+            body
         }
     }
 }
@@ -108,7 +133,7 @@ mod tests {
             let _ = stream.read(&mut [0; 4096]);
             stream.write_all(head.as_bytes()).unwrap();
         });
-        let webhook = Webhook::new(Duration::from_secs(60));
+        let webhook = Webhook::new(Duration::from_secs(60), watch::channel(None).1);
         let sent = actix_web::rt::System::new().block_on(webhook.send(&address, notice()));
         answering.join().unwrap();
         sent

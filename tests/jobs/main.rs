@@ -4,6 +4,7 @@
 
 mod commands;
 mod errors;
+mod failures;
 mod outputs;
 mod overrides;
 mod priorities;

@@ -80,7 +80,7 @@ fn a_job_that_failed_is_explained_with_the_reason_that_wait_and_show_give() {
     scene.must(&["submit", &scene.job_file(&job("/bin/sh", "[\"-c\", \"exit 7\"]", ""))]);
     let waited = scene.cospan(&["wait", "1"]);
     let told = String::from_utf8(waited.stdout).unwrap();
-    let reason = told.trim().strip_prefix("job 1 failed: ").unwrap();
+    let reason = told.lines().next().unwrap().strip_prefix("job 1 failed: ").unwrap();
     has(&scene.must(&["explain", "1"]), &["it is failed: ", reason]);
     has(&scene.must(&["show", "1"]), &[reason]);
     scene.server.kill().unwrap();

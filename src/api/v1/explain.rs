@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::document::PriorityName;
+use super::last_words::LastWordsReport;
 use super::quantity::Instant;
 
 /// Why a job is where it is.
@@ -55,6 +56,9 @@ pub struct ExplainReport {
     /// How far its input has come, while it waits for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transfers: Vec<TransferReport>,
+    /// What its failed components printed last as errors: the payloads' own words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_words: Vec<LastWordsReport>,
 }
 
 /// What a site bids for a job.

@@ -13,6 +13,7 @@ pub mod from_domain;
 pub mod happened;
 pub mod job;
 pub mod label;
+pub mod last_words;
 pub mod moment;
 pub mod number;
 pub mod parse;

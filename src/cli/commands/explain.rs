@@ -2,7 +2,7 @@
 
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
-use super::map;
+use super::{last_words, map};
 use crate::api::v1::explain::{CostReport, ExplainReport, TransferReport, VerdictReport};
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::Context;
@@ -70,6 +70,10 @@ pub(super) fn text(report: &ExplainReport) -> String {
         text.push('\n');
         text.push_str(&columns(&["COMPONENT", "FROM", "TO", "HERE", "OF", "EXPECTED"], &rows));
         report.transfers.iter().filter_map(failure).for_each(|line| text.push_str(&line));
+    }
+    if !report.last_words.is_empty() {
+        text.push('\n');
+        text.push_str(&last_words::text(&report.last_words));
     }
     text
 }

@@ -10,6 +10,7 @@ pub(super) mod explain;
 pub(super) mod file;
 mod group;
 pub(super) mod key;
+mod last_words;
 pub(super) mod list;
 pub(super) mod logs;
 pub(super) mod map;

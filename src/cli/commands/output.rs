@@ -31,26 +31,38 @@ struct Fetched {
     problem: Option<String>,
 }
 
-/// Fetches the outputs of a job.
+/// Fetches the outputs of jobs.
 pub(crate) fn run(context: &mut Context, args: &OutputArgs) -> Result<Exit, CliError> {
     let client = context.client()?;
-    let id = context.resolve_one(&client, &args.id)?;
-    let job = client.job(id)?;
-    let to = args.to.clone().unwrap_or_else(|| PathBuf::from(format!("job-{id}")));
-    let mut all = Vec::new();
-    let mut exit = Exit::Done;
-    for (component, output) in wanted(&job, args)? {
-        let (fetched, error) = fetch(&client, &job, &component, output, &to, args.replace);
-        if let Some(error) = error {
-            exit = error.exit;
+    let ids = context.resolve(&client, &args.ids)?;
+    let (mut all, mut exit) = (Vec::new(), Exit::Done);
+    for &id in &ids {
+        let job = client.job(id)?;
+        let to = directory(args.to.as_deref(), id, ids.len() > 1);
+        for (component, output) in wanted(&job, args)? {
+            let (fetched, error) = fetch(&client, &job, &component, output, &to, args.overwrite);
+            exit = error.map_or(exit, |error| error.exit);
+            all.push(fetched);
         }
-        all.push(fetched);
     }
     if all.is_empty() {
-        note(&format!("job {id} declares no outputs"));
+        note(&match ids.as_slice() {
+            [id] => format!("job {id} declares no outputs"),
+            _ => "these jobs declare no outputs, or have not run yet".to_owned(),
+        });
     }
     context.out.answer(&all, |all| table(all))?;
     Ok(exit)
+}
+
+/// Where the outputs of a job go.
+fn directory(to: Option<&Path>, id: u64, several: bool) -> PathBuf {
+    let own = format!("job-{id}");
+    match to {
+        None => PathBuf::from(own),
+        Some(to) if several => to.join(own),
+        Some(to) => to.to_owned(),
+    }
 }
 
 fn wanted<'j>(
@@ -78,7 +90,7 @@ fn fetch(
     component: &str,
     output: &OutputReport,
     to: &Path,
-    replace: bool,
+    overwrite: bool,
 ) -> (Fetched, Option<CliError>) {
     let mut fetched = Fetched {
         component: component.into(),
@@ -93,17 +105,15 @@ fn fetch(
     let safe = ComponentName::new(component).is_ok() && RelPath::new(&output.path).is_ok();
     let result = if !safe {
         Err(CliError::usage("its path leads elsewhere", "do not trust this server"))
-    } else if fetched.file.exists() && !replace {
-        fetched.outcome = "kept";
-        fetched.problem = Some("there is such a file already; --replace replaces it".into());
-        return (fetched, None);
     } else {
-        download(client, job.id, component, output, &fetched.file)
+        let way = Way { client, job: job.id, component, output, file: &fetched.file };
+        if overwrite { way.download() } else { way.fetch_beside_what_is_there() }
     };
     match result {
-        Ok((size, digest)) => {
-            fetched.size_bytes = Some(size);
-            fetched.digest = Some(digest);
+        Ok(arrived) => {
+            fetched.outcome = if arrived.was_there { "there already" } else { "fetched" };
+            fetched.size_bytes = Some(arrived.size);
+            fetched.digest = Some(arrived.digest);
             (fetched, None)
         }
         Err(error) => {
@@ -114,37 +124,94 @@ fn fetch(
     }
 }
 
-/// Size and digest of what arrived, which is in place only if it is whole.
-fn download(
-    client: &Client,
+/// What is there in the end.
+struct Arrived {
+    size: u64,
+    digest: String,
+    /// It had been there before.
+    was_there: bool,
+}
+
+/// An output on its way to a file.
+struct Way<'w> {
+    client: &'w Client,
     job: u64,
-    component: &str,
-    output: &OutputReport,
-    file: &Path,
-) -> Result<(u64, String), CliError> {
-    let mut download = client.output(job, component, &output.path)?;
-    let directory = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory)
-        .map_err(|error| CliError::file("make the directory", directory, &error))?;
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".part");
-    let partial = PathBuf::from(partial);
-    set_half_written(Some(partial.clone()));
-    let result = copy(client, &mut download.bytes, &partial)
-        .and_then(|(size, digest)| {
-            whole(output, download.size, size, &digest).map(|()| (size, digest))
-        })
-        .and_then(|found| {
-            std::fs::rename(&partial, file)
-                .map_err(|error| CliError::file("put in place", file, &error))?;
+    component: &'w str,
+    output: &'w OutputReport,
+    file: &'w Path,
+}
+
+impl Way<'_> {
+    /// Fetches it unless it is there already; another file in its place stays as it is, and is
+    /// told of.
+    fn fetch_beside_what_is_there(&self) -> Result<Arrived, CliError> {
+        if std::fs::symlink_metadata(self.file).is_err() {
+            return self.download();
+        }
+        let mine = digest_of(self.file)?;
+        // Of what stays at its site nobody knows the digest before it is fetched.
+        let theirs = match &self.output.digest {
+            Some(known) => known.clone(),
+            None => {
+                let partial = self.partial();
+                let fetched = self.download_to(&partial);
+                // It was only wanted for its digest.
+                let _ = std::fs::remove_file(&partial);
+                fetched?.digest
+            }
+        };
+        if mine.digest == theirs {
+            return Ok(mine);
+        }
+        Err(CliError::usage(
+            "another file is there already, and was left as it is; --overwrite replaces it",
+            "fetch it with --overwrite, or to another directory with --to",
+        ))
+    }
+
+    fn partial(&self) -> PathBuf {
+        let mut partial = self.file.as_os_str().to_owned();
+        partial.push(".part");
+        PathBuf::from(partial)
+    }
+
+    /// Puts it in place only if it is whole.
+    fn download(&self) -> Result<Arrived, CliError> {
+        let partial = self.partial();
+        let result = self.download_to(&partial).and_then(|found| {
+            std::fs::rename(&partial, self.file)
+                .map_err(|error| CliError::file("put in place", self.file, &error))?;
             Ok(found)
         });
-    if result.is_err() {
-        // The first error is what matters.
-        let _ = std::fs::remove_file(&partial);
+        if result.is_err() {
+            // The first error is what matters.
+            let _ = std::fs::remove_file(&partial);
+        }
+        result
     }
-    set_half_written(None);
-    result
+
+    fn download_to(&self, partial: &Path) -> Result<Arrived, CliError> {
+        let mut download = self.client.output(self.job, self.component, &self.output.path)?;
+        let directory = self.file.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(directory)
+            .map_err(|error| CliError::file("make the directory", directory, &error))?;
+        set_half_written(Some(partial.to_owned()));
+        let result = copy(self.client, &mut download.bytes, partial).and_then(|(size, digest)| {
+            whole(self.output, download.size, size, &digest)?;
+            Ok(Arrived { size, digest, was_there: false })
+        });
+        set_half_written(None);
+        result
+    }
+}
+
+/// Size and digest of a file on this side.
+fn digest_of(file: &Path) -> Result<Arrived, CliError> {
+    let wrong = |error| CliError::file("read", file, &error);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(file).map_err(wrong)?).map_err(wrong)?;
+    let digest = hasher.finalize().to_hex().to_string();
+    Ok(Arrived { size: hasher.count(), digest, was_there: true })
 }
 
 fn copy(client: &Client, from: &mut dyn Read, to: &Path) -> Result<(u64, String), CliError> {
@@ -193,8 +260,8 @@ fn whole(
 fn table(all: &[Fetched]) -> String {
     let row = |fetched: &Fetched| {
         let outcome = match fetched.outcome {
-            "fetched" => "fetched".into(),
-            other => state(other),
+            "failed" => state("failed"),
+            other => other.to_owned(),
         };
         vec![
             fetched.file.display().to_string(),

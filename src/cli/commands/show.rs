@@ -3,11 +3,12 @@
 use cospan_domain::ids::JobId;
 use serde::Serialize;
 
-use super::group;
+use super::{group, last_words};
 use crate::api::v1::Length;
 use crate::api::v1::accounting::AccountingReport;
 use crate::api::v1::event::HistoryReport;
 use crate::api::v1::job::{ComponentReport, JobReport, OutputReport, SetbacksReport};
+use crate::api::v1::last_words::LastWordsReport;
 use crate::api::v1::reservation::{HeldReport, ReservationReport};
 use crate::api::v1::runner::TaskReport;
 use crate::cli::args_job::ShowArgs;
@@ -24,6 +25,9 @@ struct Shown {
     job: JobReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<HistoryReport>,
+    /// What its failed components printed last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    last_words: Vec<LastWordsReport>,
 }
 
 /// Shows jobs in full.
@@ -37,7 +41,9 @@ pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliErr
     for id in ids {
         let job = client.job(id)?;
         let history = if args.brief { None } else { Some(client.history(id)?) };
-        shown.push(Shown { job, history });
+        let failed = job.phase.state == "failed";
+        let last_words = if failed { last_words::of(&client, id) } else { Vec::new() };
+        shown.push(Shown { job, history, last_words });
     }
     context.out.answer(&shown, |shown| {
         let texts: Vec<String> = shown.iter().map(text).collect();
@@ -52,6 +58,10 @@ fn text(shown: &Shown) -> String {
     text.push('\n');
     let rows: Vec<Vec<String>> = job.components.iter().map(component_row).collect();
     text.push_str(&columns(&["COMPONENT", "STATE", "SITE", "PROC", "ATTEMPT", "HOST", ""], &rows));
+    if !shown.last_words.is_empty() {
+        text.push('\n');
+        text.push_str(&last_words::text(&shown.last_words));
+    }
     let rows = |component| output_rows(job, component);
     let outputs: Vec<Vec<String>> = job.components.iter().flat_map(rows).collect();
     if !outputs.is_empty() {

@@ -1,13 +1,17 @@
 //! `cospan wait`: until jobs have ended, by the stream of changes, or by asking
 //! now and then where there is none.
 
+mod many;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use super::last_words;
 use crate::api::v1::Length;
 use crate::api::v1::job::PhaseReport;
+use crate::api::v1::last_words::LastWordsReport;
 use crate::cli::args_job::WaitArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
@@ -19,6 +23,8 @@ use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
 const LOOK_ANYWAY: Duration = Duration::from_secs(30);
 /// Between two looks where there is no stream.
 const POLL: Duration = Duration::from_secs(1);
+/// Of so many failed jobs it is told what they printed last.
+const TOLD: usize = 3;
 /// How long a server may be away while we wait.
 const AWAY: Duration = Duration::from_secs(120);
 
@@ -38,6 +44,9 @@ struct Outcome {
     state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// What its failed components printed last, of the first jobs that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    last_words: Vec<LastWordsReport>,
 }
 
 /// Waits for jobs.
@@ -67,10 +76,16 @@ pub(crate) fn wait_for(
         stream: None,
         deadline,
         reached: Instant::now(),
+        many: (ids.len() > many::MANY).then(|| many::Progress::new(ids.len())),
     };
     let in_time = watch.until_ended(ids, until.any)?;
-    let outcomes: Vec<Outcome> = ids.iter().filter_map(|id| watch.outcome(*id)).collect();
-    context.out.answer(&outcomes, |outcomes| outcomes.iter().map(outcome_text).collect())?;
+    let mut outcomes: Vec<Outcome> = ids.iter().filter_map(|id| watch.outcome(*id)).collect();
+    let failed = outcomes.iter_mut().filter(|outcome| outcome.state == "failed");
+    failed.take(TOLD).for_each(|outcome| outcome.last_words = last_words::of(client, outcome.id));
+    context.out.answer(&outcomes, |outcomes| match outcomes.len() > many::MANY {
+        true => many::text(outcomes),
+        false => outcomes.iter().map(outcome_text).collect(),
+    })?;
     if !in_time {
         note("the time is over; the jobs go on");
         return Ok(Exit::TimedOut);
@@ -91,7 +106,8 @@ fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> Exit {
 
 fn outcome_text(outcome: &Outcome) -> String {
     let reason = outcome.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    format!("job {} {}{reason}\n", outcome.id, state(&outcome.state))
+    let words = last_words::text(&outcome.last_words);
+    format!("job {} {}{reason}\n{words}", outcome.id, state(&outcome.state))
 }
 
 struct Watch<'c> {
@@ -102,6 +118,8 @@ struct Watch<'c> {
     stream: Option<ChangeStream>,
     deadline: Option<Instant>,
     reached: Instant,
+    /// Of many jobs it is told together how far they are.
+    many: Option<many::Progress>,
 }
 
 impl Watch<'_> {
@@ -140,7 +158,7 @@ impl Watch<'_> {
     }
 
     fn open_stream(&mut self) {
-        if self.stream.is_none() {
+        if self.stream.is_none() && self.many.is_none() {
             let silence = self
                 .remaining()
                 .unwrap_or(LOOK_ANYWAY)
@@ -151,6 +169,9 @@ impl Watch<'_> {
     }
 
     fn look(&mut self, ids: &[u64]) -> Result<(), ClientError> {
+        if self.many.is_some() {
+            return self.look_at_many(ids);
+        }
         for &id in ids {
             let phase = self.client.phase(id)?;
             let before = self.phases.insert(id, phase.clone());
@@ -164,8 +185,8 @@ impl Watch<'_> {
     /// The jobs to look at next, once something happened to one, or it is time.
     fn next_due(&mut self, ids: &[u64]) -> Vec<u64> {
         let Some(stream) = &mut self.stream else {
-            let pause = self.remaining().unwrap_or(POLL).min(POLL);
-            std::thread::sleep(pause);
+            let rest = self.many.as_ref().map_or(POLL, many::Progress::rest);
+            std::thread::sleep(self.remaining().unwrap_or(rest).min(rest));
             return ids.to_vec();
         };
         loop {
@@ -192,7 +213,8 @@ impl Watch<'_> {
 
     fn outcome(&self, id: u64) -> Option<Outcome> {
         let phase = self.phases.get(&id)?;
-        Some(Outcome { id, state: phase.state.clone(), reason: phase.reason.clone() })
+        let (state, reason) = (phase.state.clone(), phase.reason.clone());
+        Some(Outcome { id, state, reason, last_words: Vec::new() })
     }
 }
 

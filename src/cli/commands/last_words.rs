@@ -1,0 +1,65 @@
+//! What failed components printed last, marked as their own words.
+
+use crate::api::v1::last_words::LastWordsReport;
+use crate::cli::out::{bold, dim};
+use crate::client::Client;
+
+/// The last words of a job's failed components. Where they cannot be had, the reason that the
+/// job itself gives has to do.
+pub(super) fn of(client: &Client, job: u64) -> Vec<LastWordsReport> {
+    client.explain(job).map(|report| report.last_words).unwrap_or_default()
+}
+
+/// Them for people, indented.
+pub(super) fn text(words: &[LastWordsReport]) -> String {
+    words.iter().map(of_component).collect()
+}
+
+fn of_component(words: &LastWordsReport) -> String {
+    let LastWordsReport { component, attempt, site, more, .. } = words;
+    let who = format!("component {}, attempt {attempt} at {site}", bold(component));
+    if let Some(problem) = &words.problem {
+        return format!("  {who}: its standard error could not be read: {problem}\n");
+    }
+    if words.lines.is_empty() {
+        return format!("  {who}: it printed nothing to standard error; all it printed: {more}\n");
+    }
+    let mut text = format!("  {who}, in its own words (the end of its standard error):\n");
+    let bar = dim("|");
+    words.lines.iter().for_each(|line| text.push_str(&format!("    {bar} {line}\n")));
+    if words.shortened {
+        text.push_str(&format!("  the rest: {more}\n"));
+    } else {
+        text.push_str(&format!("  to read it again: {more}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(words: &LastWordsReport) -> String {
+        anstream::adapter::strip_str(&of_component(words)).to_string()
+    }
+
+    #[test]
+    fn a_payloads_words_are_marked_as_its_own() {
+        let words = LastWordsReport {
+            component: "solver".into(),
+            attempt: 2,
+            site: "delft".into(),
+            lines: vec!["error: disk full".into(), String::new()],
+            shortened: true,
+            problem: None,
+            more: "cospan logs 7 --component solver --stream stderr".into(),
+        };
+        let text = told(&words);
+        assert!(text.starts_with("  component solver, attempt 2 at delft, in its own words"));
+        assert!(text.contains("    | error: disk full\n    | \n  the rest: cospan logs 7 "));
+        let silent = LastWordsReport { lines: Vec::new(), shortened: false, ..words.clone() };
+        assert!(told(&silent).contains("printed nothing to standard error"));
+        let away = LastWordsReport { problem: Some("delft did not answer".into()), ..words };
+        assert!(told(&away).contains("could not be read: delft did not answer"));
+    }
+}

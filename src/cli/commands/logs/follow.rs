@@ -1,0 +1,158 @@
+//! Following several streams side by side.
+
+use std::io::Read;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use super::lines::Lines;
+use super::{Source, Wanted, is_missing, put};
+use crate::cli::exit::CliError;
+use crate::cli::out::{Out, note};
+use crate::client::ClientError;
+
+/// Between two looks at a component that has not begun.
+const REST: Duration = Duration::from_secs(1);
+/// How long a server may be away while we follow.
+const AWAY: Duration = Duration::from_secs(120);
+/// Pieces that wait to be printed; a slow terminal slows the download down.
+const WAITING: usize = 8;
+/// Most streams that are followed at once: a server keeps only so many open for one key.
+const AT_ONCE: usize = 32;
+
+/// A piece of one stream, or why there is no more.
+enum Told {
+    Bytes(usize, Vec<u8>),
+    Ended(usize, Result<(), CliError>),
+}
+
+/// Prints all there is and comes, until the jobs have ended.
+pub(super) fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), CliError> {
+    let sources = sources(wanted, ids)?;
+    let (to, from) = sync_channel(WAITING);
+    for (index, source) in sources.iter().enumerate() {
+        let reader = Reader { source: source.clone(), index, to: to.clone() };
+        std::thread::spawn(move || reader.run());
+    }
+    drop(to);
+    let mut lines: Vec<Lines> =
+        sources.iter().map(|source| Lines::of(source.label.as_deref())).collect();
+    let mut problem = None;
+    for told in from {
+        match told {
+            Told::Bytes(index, bytes) => put(out, &sources[index], &lines[index].take(&bytes))?,
+            Told::Ended(index, result) => {
+                put(out, &sources[index], &lines[index].end())?;
+                problem = problem.or(result.err());
+            }
+        }
+    }
+    problem.map_or(Ok(()), Err)
+}
+
+fn sources(wanted: &Wanted, ids: &[u64]) -> Result<Vec<Source>, CliError> {
+    let mut sources = Vec::new();
+    for &id in ids {
+        sources.extend(wanted.sources(id)?);
+        if sources.len() > AT_ONCE {
+            return Err(CliError::usage(
+                format!("at most {AT_ONCE} streams are followed at once, and these are more"),
+                "name fewer jobs, --component NAME or --stream stdout; or leave --follow out",
+            ));
+        }
+    }
+    Ok(sources)
+}
+
+/// Reads one stream.
+struct Reader {
+    source: Source,
+    index: usize,
+    to: SyncSender<Told>,
+}
+
+/// The printing side is gone: the user has seen enough.
+struct Gone;
+
+impl Reader {
+    fn run(self) {
+        if let Ok(result) = self.follow() {
+            // If nobody listens any more, nobody misses it.
+            let _ = self.to.send(Told::Ended(self.index, result.map_err(CliError::from)));
+        }
+    }
+
+    fn tell(&self, bytes: &[u8]) -> Result<(), Gone> {
+        self.to.send(Told::Bytes(self.index, bytes.to_vec())).map_err(|_| Gone)
+    }
+
+    /// All there is and comes, of one attempt after the other, until the job has ended.
+    fn follow(&self) -> Result<Result<(), ClientError>, Gone> {
+        let mut attempt = 0;
+        let mut offset = 0;
+        let mut reached = Instant::now();
+        let name = &self.source.component;
+        loop {
+            // Asked before reading, so that a job that ends meanwhile is read to its end.
+            let step = match self.latest() {
+                Ok((latest, ended)) => {
+                    if latest != attempt {
+                        offset = self.source.beginning(Some(latest)).unwrap_or(0);
+                        if attempt != 0 && !self.source.apart {
+                            note(&format!("{name}: attempt {latest} begins"));
+                        }
+                        attempt = latest;
+                    }
+                    self.follow_attempt(attempt, &mut offset)?.map(|()| ended)
+                }
+                Err(error) => Err(error),
+            };
+            match step {
+                Ok(true) => return Ok(Ok(())),
+                Ok(false) => reached = Instant::now(),
+                Err(error) if error.is_passing() && reached.elapsed() < AWAY => {
+                    note(&format!("{name}: {error}; still following"));
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+            std::thread::sleep(REST);
+        }
+    }
+
+    /// The latest attempt, and whether the job has ended.
+    fn latest(&self) -> Result<(u32, bool), ClientError> {
+        let job = self.source.client.job(self.source.job)?;
+        let is_it = |name: &str| name == self.source.component;
+        let component = job.components.iter().find(|component| is_it(&component.name));
+        Ok((component.map_or(0, |component| component.attempt), job.phase.is_final()))
+    }
+
+    fn follow_attempt(
+        &self,
+        attempt: u32,
+        offset: &mut u64,
+    ) -> Result<Result<(), ClientError>, Gone> {
+        if attempt == 0 {
+            return Ok(Ok(()));
+        }
+        let client = &self.source.client;
+        let request = self.source.request(Some(attempt), *offset, 0);
+        let mut download = match client.follow_log(&request) {
+            Ok(download) => download,
+            // It never ran, so it printed nothing.
+            Err(error) if is_missing(&error) => return Ok(Ok(())),
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            match download.bytes.read(&mut piece) {
+                Ok(0) => return Ok(Ok(())),
+                Ok(n) => {
+                    *offset += n as u64;
+                    self.tell(&piece[..n])?;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Ok(Err(client.broken(&error))),
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! `cospan logs`: one stream as it is, several with their names in front.
+
+mod follow;
+mod lines;
+
+use std::io::IsTerminal;
+
+use crate::api::v1::Size;
+use crate::api::v1::job::JobReport;
+use crate::api::v1::problem::Code;
+use crate::cli::args_job::{LogsArgs, StreamArg};
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::interrupt::set_hint;
+use crate::cli::out::{Out, error_bytes, note};
+use crate::client::{Client, ClientError, FilePiece, LogRequest};
+use lines::Lines;
+
+/// Bytes asked for at once.
+const PIECE: u32 = 256 << 10;
+
+/// Prints what jobs printed.
+pub(crate) fn run(context: &mut Context, args: &LogsArgs) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    let ids = context.resolve(&client, &args.ids)?;
+    let streams = match args.stream {
+        Some(stream) => vec![stream],
+        None => vec![StreamArg::Stdout, StreamArg::Stderr],
+    };
+    let wanted = Wanted {
+        client,
+        jobs: ids.len(),
+        streams,
+        component: args.component.clone(),
+        tail: args.tail,
+    };
+    if let [id] = ids.as_slice() {
+        set_hint(format!("job {id} goes on; follow it again with: cospan logs {id} -f"));
+    }
+    match args.follow {
+        true => follow::print(&mut context.out, &wanted, &ids)?,
+        false => print(&mut context.out, &wanted, &ids)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// What is to be printed of each job.
+struct Wanted {
+    client: Client,
+    jobs: usize,
+    streams: Vec<StreamArg>,
+    component: Option<String>,
+    tail: Option<Size>,
+}
+
+impl Wanted {
+    /// The streams of a job that are meant.
+    fn sources(&self, id: u64) -> Result<Vec<Source>, CliError> {
+        let job = self.client.job(id)?;
+        let names = component_names(&job, self.component.as_deref())?;
+        let width = names.iter().map(String::len).max().unwrap_or(0);
+        let source = |name: &String, stream: &StreamArg| Source {
+            client: self.client.clone(),
+            job: id,
+            component: name.clone(),
+            stream: *stream,
+            tail: self.tail,
+            label: self.label(id, (names.len() > 1).then(|| format!("{name:width$}")), *stream),
+            apart: self.streams.len() > 1 && *stream == StreamArg::Stderr,
+        };
+        let of_component = |name| self.streams.iter().map(move |stream| source(name, stream));
+        Ok(names.iter().flat_map(of_component).collect())
+    }
+
+    /// What tells a stream from the others; nothing if there are no others.
+    fn label(&self, id: u64, name: Option<String>, stream: StreamArg) -> Option<String> {
+        let job = (self.jobs > 1).then(|| id.to_string());
+        let apart = self.streams.len() > 1 && stream == StreamArg::Stderr;
+        let stream = apart.then(|| stream.as_str().to_owned());
+        let parts: Vec<String> = [job, name, stream].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    }
+}
+
+fn component_names(job: &JobReport, wanted: Option<&str>) -> Result<Vec<String>, CliError> {
+    let known: Vec<String> =
+        job.components.iter().map(|component| component.name.clone()).collect();
+    let Some(wanted) = wanted else { return Ok(known) };
+    if known.iter().any(|name| name == wanted) {
+        return Ok(vec![wanted.to_owned()]);
+    }
+    let remedy = match crate::config::nearest(wanted, known.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => format!("its components are: {}", known.join(", ")),
+    };
+    Err(CliError::usage(format!("job {} has no component {wanted:?}", job.id), remedy))
+}
+
+/// One stream of one component.
+#[derive(Clone)]
+struct Source {
+    client: Client,
+    job: u64,
+    component: String,
+    stream: StreamArg,
+    tail: Option<Size>,
+    label: Option<String>,
+    /// It is printed to standard error, as the payload did; standard output has the other one.
+    apart: bool,
+}
+
+impl Source {
+    fn request(&self, attempt: Option<u32>, offset: u64, limit: u32) -> LogRequest<'_> {
+        let (job, stream) = (self.job, self.stream.as_str());
+        LogRequest { job, component: &self.component, stream, attempt, offset, limit }
+    }
+
+    /// Where to begin in a log of this size now.
+    fn beginning(&self, attempt: Option<u32>) -> Result<u64, ClientError> {
+        match self.tail {
+            None => Ok(0),
+            Some(Size(tail)) => {
+                let piece = self.client.log(&self.request(attempt, 0, 1))?;
+                Ok(piece.size.saturating_sub(tail.0))
+            }
+        }
+    }
+
+    /// Hands out all there is now.
+    fn read(&self, tell: impl FnMut(&[u8]) -> Result<(), CliError>) -> Result<(), CliError> {
+        let offset = self.beginning(None)?;
+        let ask = |offset, limit| self.client.log(&self.request(None, offset, limit));
+        read_what_is_there(offset, ask, tell)
+    }
+}
+
+/// Prints to where a stream belongs.
+fn put(out: &mut Out, source: &Source, bytes: &[u8]) -> Result<(), CliError> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    match source.apart {
+        true => error_bytes(bytes),
+        false => out.bytes(bytes),
+    }?;
+    Ok(())
+}
+
+/// What all have printed up to now, one stream after the other.
+fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), CliError> {
+    let (mut silent, mut problem) = (0, None);
+    for &id in ids {
+        let mut printed = false;
+        for component in wanted.sources(id)?.chunks(wanted.streams.len()) {
+            match print_component(out, component)? {
+                None => printed = true,
+                Some(error) => problem = problem.or(Some((id, error))),
+            }
+        }
+        silent += usize::from(!printed);
+    }
+    let Some((id, error)) = problem else { return Ok(()) };
+    // A sweep whose last runs have not begun is no failure of this command.
+    let some = ids.len() > 1 && silent < ids.len();
+    if !some || error.exit == Exit::Unreachable {
+        return Err(error);
+    }
+    note(&format!("{silent} of {} jobs have no log, the first: job {id}: {error}", ids.len()));
+    Ok(())
+}
+
+/// Prints the streams of a component; why there is nothing of it, or not all.
+fn print_component(out: &mut Out, streams: &[Source]) -> Result<Option<CliError>, CliError> {
+    let mut errors = Vec::new();
+    for source in streams {
+        match print_one(out, source) {
+            Ok(()) => {}
+            Err(error) if error.quiet => return Err(error),
+            Err(error) => errors.push(error),
+        }
+    }
+    // What has one stream need not have the other one as well.
+    let is_whole = errors.len() < streams.len();
+    errors.retain(|error| !is_whole || error.exit != Exit::Refused);
+    Ok(errors.into_iter().next())
+}
+
+fn print_one(out: &mut Out, source: &Source) -> Result<(), CliError> {
+    let (mut lines, mut last) = (Lines::of(source.label.as_deref()), b'\n');
+    source.read(|bytes| {
+        last = bytes.last().copied().unwrap_or(last);
+        put(out, source, &lines.take(bytes))
+    })?;
+    put(out, source, &lines.end())?;
+    // What follows begins a line of its own on a terminal; a file is left as it is.
+    if source.label.is_none() && last != b'\n' && std::io::stdout().is_terminal() {
+        out.bytes(b"\n")?;
+    }
+    Ok(())
+}
+
+/// Whether a stream is missing: it never began, or left nothing.
+fn is_missing(error: &ClientError) -> bool {
+    error.is(Code::NotFound)
+}
+
+/// Reads up to where the log ended at the first look: what is printed faster than it is read
+/// would never end.
+fn read_what_is_there(
+    mut offset: u64,
+    ask: impl Fn(u64, u32) -> Result<FilePiece, ClientError>,
+    mut tell: impl FnMut(&[u8]) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut end = None;
+    loop {
+        let left = end.map_or(u64::MAX, |end: u64| end.saturating_sub(offset));
+        let limit = u32::try_from(left).unwrap_or(PIECE).min(PIECE);
+        if limit == 0 {
+            return Ok(());
+        }
+        let piece = ask(offset, limit)?;
+        if piece.bytes.is_empty() {
+            return Ok(());
+        }
+        end.get_or_insert(piece.size);
+        offset += piece.bytes.len() as u64;
+        tell(&piece.bytes)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_outgrows_its_reader_ends_where_it_ended_at_the_first_look() {
+        let (size, mut read) = (Cell::new(3 * u64::from(PIECE) + 7), 0);
+        let ask = |offset: u64, limit: u32| {
+            let now = size.get();
+            size.set(now + 2 * u64::from(PIECE));
+            let most = (now - offset).min(limit.into());
+            Ok(FilePiece { bytes: vec![b'x'; most as usize], size: now })
+        };
+        let tell = |bytes: &[u8]| {
+            read += bytes.len();
+            assert!(read <= 64 << 20, "it does not end");
+            Ok(())
+        };
+        read_what_is_there(0, ask, tell).unwrap();
+        assert_eq!(read as u64, 3 * u64::from(PIECE) + 7);
+    }
+}

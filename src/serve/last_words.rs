@@ -1,0 +1,81 @@
+//! What failed components printed last, read at their sites.
+
+use std::time::Duration;
+
+use cospan_actors::api::ControlPlane;
+use cospan_domain::ids::{ComponentIndex, SiteName};
+use cospan_domain::job::state::{Component, Ending, Job, Run};
+use cospan_domain::units::Bytes;
+use cospan_sites::port::{Readable, SiteError, Stream};
+
+use crate::api::v1::last_words::{LastWordsReport, TAIL_BYTES, last_lines};
+
+/// Most components of a job that are told of; they mostly fail for the same reason.
+const COMPONENTS: usize = 3;
+/// Whoever asks why a job failed waits no longer than this for its sites.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The last words of the components that failed.
+pub(super) async fn of(plane: &ControlPlane, job: &Job) -> Vec<LastWordsReport> {
+    let has_failed = |(_, component): &(ComponentIndex, &Component)| {
+        matches!(component.run, Run::Ended { how: Ending::Failed(_), .. })
+    };
+    let failed = job.indexed().filter(has_failed).take(COMPONENTS);
+    let told = failed.filter_map(|(index, component)| {
+        let site = &component.placement.as_ref()?.site;
+        Some(of_component(plane, job, index, component, site))
+    });
+    futures_util::future::join_all(told).await
+}
+
+async fn of_component(
+    plane: &ControlPlane,
+    job: &Job,
+    index: ComponentIndex,
+    component: &Component,
+    site: &SiteName,
+) -> LastWordsReport {
+    let name = job.name_of(index).unwrap_or_default();
+    let tag = job.tag_of(plane.instance(), index, component.attempt);
+    let log = Readable::Log(tag, Stream::Stderr);
+    let read = tokio::time::timeout(PATIENCE, tail(plane, site, log)).await;
+    let (lines, shortened, problem) = match read {
+        Ok(Ok((bytes, whole))) => {
+            let (lines, shortened) = last_lines(&bytes, whole);
+            (lines, shortened, None)
+        }
+        // Where that is in the site's own directories helps nobody.
+        Ok(Err(SiteError::Refused(_))) => (Vec::new(), false, Some("it left none".to_owned())),
+        Ok(Err(error)) => (Vec::new(), false, Some(error.to_string())),
+        Err(_) => {
+            let problem = format!("{site} did not answer within {} s", PATIENCE.as_secs());
+            (Vec::new(), false, Some(problem))
+        }
+    };
+    // What printed nothing as an error may have said it otherwise.
+    let stream = if lines.is_empty() { "" } else { " --stream stderr" };
+    LastWordsReport {
+        more: format!("cospan logs {} --component {name}{stream}", job.id),
+        component: name,
+        attempt: component.attempt.0,
+        site: site.to_string(),
+        lines,
+        shortened,
+        problem,
+    }
+}
+
+/// The end of a log, and whether that is all of it.
+async fn tail(
+    plane: &ControlPlane,
+    site: &SiteName,
+    log: Readable,
+) -> Result<(Vec<u8>, bool), SiteError> {
+    let begin = plane.read(site, log.clone(), Bytes(0), TAIL_BYTES).await?;
+    let offset = begin.size.0.saturating_sub(TAIL_BYTES.into());
+    if offset == 0 {
+        return Ok((begin.bytes, true));
+    }
+    let end = plane.read(site, log, Bytes(offset), TAIL_BYTES).await?;
+    Ok((end.bytes, false))
+}

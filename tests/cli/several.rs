@@ -1,0 +1,145 @@
+//! Several jobs at once, several streams, and files that are there already.
+
+use std::path::Path;
+use std::process::Output;
+
+use super::fake::{Answer, Fake, Request};
+use super::{code, cospan, job, run, stderr, stdout};
+use serde_json::json;
+
+const RUNS: u64 = 1_000;
+
+/// A sweep of which a hundred runs more have finished at each look; the third failed.
+fn sweep() -> Fake {
+    let looks = std::sync::atomic::AtomicU64::new(0);
+    Fake::start(move |request| match request.path.as_str() {
+        "/v1/jobs" => {
+            let looks = looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let state = |id: u64| match id {
+                3 => "failed",
+                id if id <= (looks + 1) * 400 => "finished",
+                _ => "running",
+            };
+            let at = "2026-03-01T12:00:00Z";
+            let row = |id: u64| {
+                json!({ "id": id, "owner": "a", "state": state(id), "since": at, "group": 1,
+                    "submitted_at": at, "priority": "low", "components": 1, "processors": 1 })
+            };
+            Answer::json(&json!({ "jobs": (1..=RUNS).rev().map(row).collect::<Vec<_>>() }))
+        }
+        "/v1/jobs/3" => Answer::json(&job(3, "failed")),
+        "/v1/jobs/3/explain" => Answer::json(&json!({
+            "job": 3, "summary": "it failed", "verdicts": [], "last_words": [{
+                "component": "solver", "attempt": 1, "site": "delft", "lines": ["no mesh"],
+                "more": "cospan logs 3 --component solver --stream stderr" }],
+        })),
+        _ => Answer::no_such(&request.path),
+    })
+}
+
+#[test]
+fn a_wait_for_a_thousand_runs_says_a_few_lines_and_asks_a_few_times() {
+    let server = sweep();
+    let output = run(&server, &["wait", "1-1000"]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let (told, said) = (stderr(&output), stdout(&output));
+    assert!(told.lines().count() <= 4, "{told}");
+    assert!(told.starts_with("399 of 1000 done, 600 running, 1 failed, 0 waiting"), "{told}");
+    assert!(told.ends_with("999 of 1000 done, 0 running, 1 failed, 0 waiting\n"), "{told}");
+    assert!(said.starts_with("1000 jobs: 999 finished, 1 failed\njob 3 failed: "), "{said}");
+    assert!(said.contains("| no mesh") && said.lines().count() <= 6, "{said}");
+    assert!(server.requests().len() <= 10, "{} requests", server.requests().len());
+}
+
+/// Jobs 1 and 2 with both streams, job 3 that has not begun, as the runs of sweep 1.
+fn logs() -> Fake {
+    Fake::start(|request| match request.path.as_str() {
+        "/v1/jobs" => {
+            let at = "2026-03-01T12:00:00Z";
+            let row = |id: u64| {
+                json!({ "id": id, "owner": "a", "state": "running", "since": at, "group": 1,
+                    "submitted_at": at, "priority": "low", "components": 1, "processors": 1 })
+            };
+            Answer::json(&json!({ "jobs": (1..=3).rev().map(row).collect::<Vec<_>>() }))
+        }
+        "/v1/jobs/1" | "/v1/jobs/2" => Answer::json(&job(id(request), "finished")),
+        "/v1/jobs/3" => Answer::json(&job(3, "running")),
+        "/v1/jobs/1/logs/solver/stdout" => piece(request, "one\n"),
+        "/v1/jobs/1/logs/solver/stderr" => piece(request, "oh\n"),
+        "/v1/jobs/2/logs/solver/stdout" => piece(request, "two\n"),
+        "/v1/jobs/2/logs/solver/stderr" => piece(request, ""),
+        "/v1/jobs/1/outputs/solver/result.txt" | "/v1/jobs/2/outputs/solver/result.txt" => {
+            Answer::new(200, "application/octet-stream", "42\n")
+        }
+        _ => Answer::no_such(&request.path),
+    })
+}
+
+fn id(request: &Request) -> u64 {
+    request.path.rsplit('/').next().unwrap().parse().unwrap()
+}
+
+/// A log that is read at its beginning, and is empty behind it.
+fn piece(request: &Request, text: &str) -> Answer {
+    let is_first = request.head.contains("offset=0");
+    Answer::new(200, "text/plain", if is_first { text } else { "" })
+}
+
+#[test]
+fn both_streams_are_printed_and_told_apart_unless_one_is_asked_for() {
+    let server = logs();
+    let both = run(&server, &["logs", "1"]);
+    assert_eq!((code(&both), stdout(&both).as_str()), (0, "one\n"));
+    assert_eq!(stderr(&both), "stderr | oh\n");
+    let one = run(&server, &["logs", "1", "--stream", "stderr"]);
+    assert_eq!((stdout(&one).as_str(), stderr(&one).as_str()), ("oh\n", ""));
+}
+
+#[test]
+fn the_logs_of_a_sweep_have_the_job_in_front_and_need_not_all_be_there() {
+    let output = run(&logs(), &["logs", "group:1"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(stdout(&output), "1 | one\n2 | two\n");
+    let told = stderr(&output);
+    assert!(told.starts_with("1 stderr | oh\n1 of 3 jobs have no log"), "{told}");
+    let none = run(&logs(), &["logs", "3"]);
+    assert_eq!(code(&none), 3, "{}", stderr(&none));
+}
+
+fn output(home: &Path, server: &Fake, arguments: &[&str]) -> Output {
+    let mut command = cospan(home);
+    command.env("COSPAN_SERVER", server.address()).arg("output").args(arguments);
+    command.output().unwrap()
+}
+
+#[test]
+fn the_outputs_of_a_sweep_go_to_a_directory_for_each_run() {
+    let home = tempfile::tempdir().unwrap();
+    let fetched = output(home.path(), &logs(), &["1,2", "--to", "out"]);
+    assert_eq!(code(&fetched), 0, "{}", stderr(&fetched));
+    for id in [1, 2] {
+        let file = home.path().join(format!("out/job-{id}/solver/result.txt"));
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "42\n");
+    }
+}
+
+#[test]
+fn another_file_that_is_there_already_is_neither_kept_in_silence_nor_lost() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("out/solver/result.txt");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "mine\n").unwrap();
+    let server = logs();
+    let refused = output(home.path(), &server, &["1", "--to", "out"]);
+    let said = stdout(&refused);
+    assert_eq!(code(&refused), 2, "{said}");
+    assert!(said.contains("--overwrite") && !said.contains("fetched"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
+    let replaced = output(home.path(), &server, &["1", "--to", "out", "--overwrite"]);
+    assert_eq!(code(&replaced), 0, "{}", stdout(&replaced));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "42\n");
+    // The same file is there already, which is what was wanted.
+    let again = output(home.path(), &server, &["1", "--to", "out"]);
+    assert_eq!(code(&again), 0, "{}", stdout(&again));
+    assert!(stdout(&again).contains("there already"), "{}", stdout(&again));
+}
