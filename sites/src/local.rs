@@ -17,6 +17,7 @@ mod entry;
 mod evidence;
 mod files;
 mod ledger;
+pub mod machine;
 mod process;
 mod reach;
 pub(crate) mod root;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
@@ -283,6 +285,11 @@ impl Site for LocalSite {
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.inspect_file(place).await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        let place = place.clone();
+        self.call(move |shared| shared.area()?.stamp(&place)).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {

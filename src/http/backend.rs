@@ -30,6 +30,12 @@ pub trait Backend: Send + Sync + 'static {
     /// refuse it, else where it would go. Computes for as long as the job is large.
     fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal>;
 
+    /// What the user of a job that was just accepted should know: why it can never start as
+    /// things are.
+    fn warning(&self, _id: JobId) -> Option<String> {
+        None
+    }
+
     /// The committed state.
     fn view(&self) -> Arc<View>;
 

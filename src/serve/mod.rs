@@ -4,7 +4,10 @@
 
 mod backend;
 mod explained;
+mod freshness;
 mod last_words;
+mod local_links;
+mod local_resources;
 mod records;
 mod registry;
 pub(crate) mod running;
@@ -142,6 +145,7 @@ async fn start(
     let seal = crate::keys::seal(data, view.next_id)?;
     let Sites { sites, connections } =
         registry::sites(config, data, seal).await.map_err(ServeError::Sites)?;
+    let config = &local_links::completed(config);
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrapped(config, data, sites);
     let (known, plane) = watch::channel(None);
