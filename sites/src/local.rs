@@ -19,6 +19,7 @@ mod evidence;
 mod files;
 mod leases;
 mod ledger;
+pub mod machine;
 mod owner;
 mod process;
 mod reach;
@@ -34,6 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
@@ -311,6 +313,11 @@ impl Site for LocalSite {
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.inspect_file(place).await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        let place = place.clone();
+        self.call(move |shared| shared.area()?.stamp(&place)).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {

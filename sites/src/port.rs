@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag,
@@ -465,6 +466,12 @@ pub trait Site: Send + Sync {
 
     /// Digest, size and kind of a file (read as a whole by a process of its own).
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError>;
+
+    /// What a file looks like without being read; see [`Stamp`]. `None`: it cannot be told.
+    /// `Refused` if the file is missing.
+    async fn stamp(&self, _place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        Ok(None)
+    }
 
     /// Starts a copy to this site, or joins the one that runs under the same nonce.
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError>;

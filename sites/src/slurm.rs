@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
@@ -329,6 +330,10 @@ impl Site for SlurmSite {
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.files.inspect(place).await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        self.files.stamp(place).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {

@@ -1,5 +1,7 @@
 //! Rules between options; each names the option that breaks it.
 
+mod links;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -9,7 +11,7 @@ use cospan_domain::placement::policy_for;
 use cospan_domain::resources::GFLOPS;
 
 use super::Config;
-use super::problem::{Problems, nearest};
+use super::problem::Problems;
 use super::sections::Site;
 use super::table::Places;
 use super::value::Value;
@@ -38,6 +40,7 @@ pub(super) fn check(
     check.sites();
     check.ping();
     check.links();
+    check.unlinked();
     check.notify();
     check.log();
 }
@@ -260,49 +263,6 @@ impl Check<'_> {
             );
             let remedy = format!("drop it, or give kind = {wanted}");
             self.wrong(&format!("site[{i}].{key}"), message, remedy);
-        }
-    }
-
-    fn links(&mut self) {
-        let names: Vec<&str> = self.config.site.iter().map(|site| site.name.as_str()).collect();
-        if names.is_empty() && self.places.contains_key("site[0]") {
-            return;
-        }
-        let mut seen = BTreeMap::new();
-        for (i, link) in self.config.link.iter().enumerate() {
-            for (key, name) in [("from", &link.from), ("to", &link.to)] {
-                if names.contains(&name.as_str()) {
-                    continue;
-                }
-                let message = format!("{key} of [[link]] number {}: no site {name:?}", i + 1);
-                let remedy = match nearest(name.as_str(), names.iter().copied()) {
-                    Some(near) => format!("did you mean {near:?}?"),
-                    None => format!("add a [[site]] with name = {:?}", name.as_str()),
-                };
-                self.wrong(&format!("link[{i}].{key}"), message, remedy);
-            }
-            if link.from == link.to {
-                let message = format!("[[link]] number {} goes from a site to itself", i + 1);
-                self.wrong(&format!("link[{i}].to"), message, "name two sites");
-            }
-            let mut directions = vec![(&link.from, &link.to)];
-            if link.both_ways && link.from != link.to {
-                directions.push((&link.to, &link.from));
-            }
-            for direction in directions {
-                if let Some(first) = seen.insert(direction, i) {
-                    let (from, to) = direction;
-                    let message = format!(
-                        "the link {from} to {to} is given twice (also as number {})",
-                        first + 1
-                    );
-                    self.wrong(
-                        &format!("link[{i}].from"),
-                        message,
-                        "drop one, or set both_ways = false",
-                    );
-                }
-            }
         }
     }
 

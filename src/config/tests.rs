@@ -37,6 +37,24 @@ fn every_problem_is_told_at_once_with_its_line_and_a_remedy() {
 }
 
 #[test]
+fn sites_that_no_link_joins_are_warned_of_unless_that_is_meant() {
+    let site = |name: &str, kind: &str| {
+        format!("[[site]]\nname = {name:?}\nkind = {kind:?}\nroot = \"/{name}\"\nprocessors = 4\n")
+    };
+    let warned = |text: &str| parse(text).unwrap().warnings.to_string();
+    let apart = site("delft", "slurm") + &site("leiden", "local");
+    let warning = warned(&apart);
+    assert!(warning.contains("no [[link]] between delft and leiden"), "{warning}");
+    assert!(warning.contains("from = \"delft\", to = \"leiden\""), "{warning}");
+    let link = "[[link]]\nfrom = \"leiden\"\nto = \"delft\"\nbandwidth = \"0bit/s\"\n";
+    assert_eq!(warned(&format!("{apart}{link}")), "");
+    // Between sites of this machine it is measured.
+    assert_eq!(warned(&(site("a", "local") + &site("b", "local"))), "");
+    let many: String = (0..4).map(|n| site(&format!("s{n}"), "slurm")).collect();
+    assert!(warned(&many).contains("s0 and s3, and 3 pairs more"), "{}", warned(&many));
+}
+
+#[test]
 fn text_that_is_no_toml_is_told_with_its_line() {
     golden("not-toml.txt", &problems_of("[server]\nlisten = 127.0.0.1\n[queue\nN_h = 2\n"));
 }

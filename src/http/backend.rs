@@ -33,6 +33,12 @@ pub trait Backend: Send + Sync + 'static {
     /// Somebody looks at the sites: they are asked how they are, unless they were just now.
     fn look_at_sites(&self) {}
 
+    /// What the user of a job that was just accepted should know: why it can never start as
+    /// things are.
+    fn warning(&self, _id: JobId) -> Option<String> {
+        None
+    }
+
     /// The committed state.
     fn view(&self) -> Arc<View>;
 

@@ -91,6 +91,15 @@ impl From<ApiRefusal> for Failure {
                 let detail = format!("no file is registered as {name}");
                 Problem::new(Code::UnknownFile, detail).remedy(remedy).index(index)
             }
+            ApiRefusal::FileChanged { index, name, site, path } => {
+                let remedy = format!(
+                    "`cospan file add {name} --site {site} --path {path} --replace` registers what \
+                     is there now"
+                );
+                let detail =
+                    format!("file {name} is not what was registered: it changed at {site}");
+                Problem::new(Code::Conflict, detail).remedy(remedy).index(index)
+            }
             ApiRefusal::AboveHighest { index, above } => {
                 let problem = Problem::new(Code::Forbidden, above.to_string()).key("priority");
                 problem.remedy(above.remedy()).index(index)

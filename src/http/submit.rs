@@ -9,7 +9,7 @@ use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
-use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, LogicalName};
+use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName};
 use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec, SpecLimits};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::queue::Asking;
@@ -35,6 +35,8 @@ use crate::keys::Role;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Longest key of a client: what is added for an array must still fit.
 const MAX_KEY_BYTES: usize = 240;
+/// Of the jobs of a request, so many are looked at for what their user should know.
+const MAX_WARNED: usize = 20;
 
 /// Parameters of a submission.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -239,7 +241,7 @@ fn unless_array(mut failure: Failure, is_array: bool) -> Failure {
 async fn accept(backend: &dyn Backend, by: KeyName, submissions: Vec<Submission>) -> Answer {
     let command = ApiCommand { by, what: Ask::Submit(submissions) };
     match backend.command(command).await? {
-        ApiAnswer::Submitted(jobs) => Ok(submitted(&jobs)),
+        ApiAnswer::Submitted(jobs) => Ok(submitted(&jobs, |id| backend.warning(id))),
         other => Err(Failure::internal("accept the jobs", format!("the answer was {other:?}"))),
     }
 }
@@ -271,8 +273,9 @@ fn preview(
     Ok(report)
 }
 
-/// The answer, as [`SubmittedReport`] would be written.
-fn submitted(jobs: &[SubmittedJob]) -> HttpResponse {
+/// The answer, as [`SubmittedReport`] would be written. Of a sweep the first run is warned of,
+/// as all ask for the same.
+fn submitted(jobs: &[SubmittedJob], warning: impl Fn(JobId) -> Option<String>) -> HttpResponse {
     let mut text = Vec::with_capacity(16 + 40 * jobs.len());
     text.extend_from_slice(b"{\"jobs\":[");
     for (index, job) in jobs.iter().enumerate() {
@@ -281,6 +284,11 @@ fn submitted(jobs: &[SubmittedJob]) -> HttpResponse {
         let _ = write!(text, "{comma}{{\"id\":{},\"repeated\":{}", job.id, job.repeated);
         if let Some(group) = job.group {
             let _ = write!(text, ",\"group\":{group}");
+        }
+        let is_asked = index < MAX_WARNED && job.group.is_none_or(|group| group == job.id);
+        if let Some(warning) = is_asked.then(|| warning(job.id)).flatten() {
+            let warning = serde_json::Value::String(warning);
+            let _ = write!(text, ",\"warning\":{warning}");
         }
         text.push(b'}');
     }

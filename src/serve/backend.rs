@@ -19,6 +19,7 @@ use futures_util::StreamExt;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::explained;
+use super::freshness;
 use super::last_words;
 use super::sited;
 use crate::api::v1::explain::ExplainReport;
@@ -51,13 +52,20 @@ impl Served {
 #[async_trait]
 impl Backend for Served {
     async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
-        self.plane.command(command).await
+        freshness::command(&self.plane, command).await
     }
 
     fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
         let explanation = self.plane.preview(by, submission)?;
         Ok(explained::preview(&explanation, &spec, self.plane.hold_max()))
+    }
+
+    fn warning(&self, id: JobId) -> Option<String> {
+        let job = self.find(id)?;
+        let missing = self.plane.missing_link(&job)?;
+        let names = job.spec.names(job.spec.components.len());
+        Some(format!("it is queued, and can never start: {}", explained::lacking(&missing, &names)))
     }
 
     fn view(&self) -> Arc<View> {

@@ -7,6 +7,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
 use cospan_domain::job::spec::{Collect, JobSpec};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase};
+use cospan_domain::placement::MissingLink;
 use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
@@ -256,10 +257,26 @@ fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
                 plan.transfer_time
             )
         }
-        Err(refusal) => {
-            format!("it cannot be placed now: {}", refusal.naming(&explanation.components))
-        }
+        Err(refusal) => match &explanation.missing_link {
+            Some(missing) => {
+                format!("it cannot be placed: {}", lacking(missing, &explanation.components))
+            }
+            None => {
+                format!("it cannot be placed now: {}", refusal.naming(&explanation.components))
+            }
+        },
     }
+}
+
+/// Which link is missing, and what helps.
+pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
+    let MissingLink { component, from, to } = missing;
+    let name = names.get(component.0 as usize).cloned();
+    let name = name.unwrap_or_else(|| component.to_string());
+    format!(
+        "the input of component {name} is at {from}, and no link brings it to {to}; configure a \
+         [[link]] from {from} to {to}, or register the file at {to} too"
+    )
 }
 
 fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {

@@ -5,7 +5,10 @@
 mod backend;
 mod disk;
 mod explained;
+mod freshness;
 mod last_words;
+mod local_links;
+mod local_resources;
 mod promised;
 mod records;
 mod registry;
@@ -154,6 +157,7 @@ async fn start(
     let seal = crate::keys::seal(data, view.next_id)?;
     let Sites { sites, connections } =
         registry::sites(config, data, seal, opened.instance).await.map_err(ServeError::Sites)?;
+    let config = &local_links::completed(config);
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrapped(config, data, sites);
     let (known, plane) = watch::channel(None);

@@ -9,17 +9,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_domain::ids::{InstanceId, SiteName};
+use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::SshExec;
 use cospan_sites::files::Sources;
 use cospan_sites::files::fetch::{Fetching, relay};
+use cospan_sites::local::machine::Machine;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
 use cospan_sites::slurm::{SELDOM, SlurmSite};
 use cospan_sites::wrapper::seal::Seal;
 use tracing::{info, warn};
 
+use super::local_resources;
 use crate::clusters;
 use crate::config::Config;
 use crate::config::sections::{Site as Section, SiteKind};
@@ -109,6 +112,8 @@ struct Ground<'c> {
     /// The ways to the others, and their files.
     ways: BTreeMap<SiteName, Arc<SshExec>>,
     sources: Sources,
+    /// What those of this machine have.
+    totals: BTreeMap<SiteName, Resources>,
     seal: Seal,
     instance: InstanceId,
 }
@@ -166,7 +171,9 @@ pub(super) async fn sites(
     let here = config.site.iter().filter(|site| site.ssh.is_none());
     let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
     let (ways, sources) = (BTreeMap::new(), Sources::new());
-    let mut ground = Ground { config, data, agent, roots, ways, sources, seal, instance };
+    let totals = local_resources::totals(config, Machine::here());
+    let mut ground =
+        Ground { config, data, agent, roots, ways, sources, totals, seal, instance };
     ground.reach()?;
     let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
     for section in &config.site {
@@ -215,7 +222,8 @@ async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) 
 
 fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let (name, root) = (section.name.clone(), absolute(&section.root));
-    let mut local = LocalConfig::new(name, root, section.total(), ground.agent.clone());
+    let total = ground.totals.get(&name).cloned().unwrap_or_else(|| section.total());
+    let mut local = LocalConfig::new(name, root, total, ground.agent.clone());
     local.labels = section.labels.clone();
     local.ping = ground.config.sites.ping.clone();
     local.neighbours = ground.neighbours(&section.name);

@@ -48,6 +48,7 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
         bids: Vec::new(),
         components: vec!["solve".into()],
         policy: "worst-fit".parse().unwrap(),
+        missing_link: None,
         decision: Err(refusal),
         verdicts: vec![
             verdict("delft", Outcome::Refused(closed)),

@@ -5,6 +5,8 @@
 mod commands;
 mod errors;
 mod failures;
+mod inputs;
+mod links;
 mod lines;
 mod operators;
 mod outputs;
@@ -107,5 +109,23 @@ fn a_job_for_a_drained_site_waits_for_it_or_is_refused_as_its_user_says() {
     scene.must(&["submit", &job]);
     scene.must(&["site", "undrain", "s1"]);
     scene.must(&["wait", "1"]);
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn a_local_site_that_says_nothing_of_memory_takes_what_needs_some() {
+    let mut scene = scene(1);
+    let job = scene.job_file(
+        r#"
+        wall_time = "1m"
+        [[component]]
+        name = "one"
+        processors = 1
+        memory = "1MB"
+        disk = "1MB"
+        executable = "/bin/true"
+        "#,
+    );
+    scene.must(&["submit", &job, "--wait"]);
     scene.server.kill().unwrap();
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use cospan_chaos_tests::test_environment::Layout;
 
+use super::links::without_links;
 use super::scene::{environment, has, scene_on, until};
 
 const LEAVES: &str = r#"
@@ -22,8 +23,7 @@ fn an_output_that_never_arrives_ends_its_job_and_can_still_be_fetched() {
     let environment = environment(&Layout { sites: 2, processors: 4, ..Layout::default() });
     let config = fs::read_to_string(environment.config()).unwrap();
     let config = config.replace("[store]\n", "[store]\noutput_tries = 3\n");
-    // Without links nothing gets from one site to the other.
-    fs::write(environment.config(), config.split("[[link]]").next().unwrap()).unwrap();
+    fs::write(environment.config(), without_links(&config)).unwrap();
     let mut scene = scene_on(environment);
     scene.must(&["submit", &scene.job_file(LEAVES)]);
     until("it is given up", || scene.state_of(1) == "failed");

@@ -136,7 +136,7 @@ fn a_script_goes_where_its_partition_is() {
 
 #[test]
 fn what_no_site_has_for_a_script_is_told_by_name() {
-    let mut scene = labelled(1, "{ partition = \"*\" }");
+    let mut scene = labelled(1, "{ partition = \"*\" }\nmemory = \"2GB\"\ngpus = 0");
     let text = |asked: &str| format!("#!/bin/sh\n#SBATCH -t 1 -p any {asked}\ntrue\n");
     scene.must(&["submit", &scene.file("job.sh", &text("-N 1 -c 4")), "--wait"]);
     for (asked, missing) in [

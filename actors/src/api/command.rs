@@ -153,6 +153,10 @@ pub enum ApiRefusal {
         "job {index} of the request: no file is registered as {name}; register it with `cospan file add {name} --site SITE --path PATH`"
     )]
     UnknownFile { index: usize, name: LogicalName },
+    #[error(
+        "job {index} of the request: file {name} is not what was registered: it changed at {site}; `cospan file add {name} --site {site} --path {path} --replace` registers what is there now"
+    )]
+    FileChanged { index: usize, name: LogicalName, site: SiteName, path: RelPath },
     #[error("job {index} of the request: {above}; {}", above.remedy())]
     AboveHighest { index: usize, above: AboveHighest },
     #[error("this idempotency key was used for job {job} with another body")]

@@ -3,17 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::ids::{
     Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, TargetName,
 };
 use cospan_domain::job::spec::{Feed, Input, JobSpec};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
-    GridSnapshot, PlacementRequest, Unplaceable, can_ever_be_placed, closed_site,
+    GridSnapshot, MissingLink, PlacementRequest, Unplaceable, can_ever_be_placed, closed_site,
+    missing_link,
 };
 use cospan_domain::queue::{AboveHighest, Classified, JobTraits, Standing, class_of};
 use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
+use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{CallKind, Piece, Readable, SiteError};
 use cospan_storage::port::{StoreError, StoreSize, Stored};
@@ -23,6 +26,7 @@ use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use super::view::View;
 use crate::cluster::Call;
 use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, preview};
+use crate::information::NoteStamp;
 use crate::intake::Command;
 use crate::links::LinkStanding;
 use crate::live_state::{Progress, SiteReport};
@@ -100,10 +104,27 @@ impl ControlPlane {
     ///
     /// # Errors
     /// Nothing was done, and why.
-    pub async fn command(&self, mut command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
-        let mut refused = Vec::new();
+    pub async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        self.command_refusing(command, Vec::new()).await
+    }
+
+    /// The same, where the edge itself refuses jobs of a submission, by their index: what was
+    /// accepted before under the same key is given back nevertheless.
+    ///
+    /// # Errors
+    /// As for [`ControlPlane::command`].
+    pub async fn command_refusing(
+        &self,
+        mut command: ApiCommand,
+        mut refused: Vec<(usize, ApiRefusal)>,
+    ) -> Result<ApiAnswer, ApiRefusal> {
         if let Ask::Submit(submissions) = &mut command.what {
             for (index, submission) in submissions.iter_mut().enumerate() {
+                let known = refused.iter().position(|(of, _)| *of == index);
+                let known = known.filter(|_| submission.idempotency.is_none());
+                if let Some(known) = known {
+                    return Err(refused.swap_remove(known).1);
+                }
                 match self.prepare(index, &command.by, submission) {
                     Ok(_) => {}
                     // By what held then, it may have been accepted under its key.
@@ -333,6 +354,11 @@ impl ControlPlane {
         self.shared.subscribe()
     }
 
+    /// The link without which a job can never be placed as things are, if there is one.
+    pub fn missing_link(&self, job: &Job) -> Option<MissingLink> {
+        missing_link(&self.shared.request_of(job), &self.shapes())
+    }
+
     /// Reads a piece of a file or log at a site.
     ///
     /// # Errors
@@ -351,6 +377,34 @@ impl ControlPlane {
         });
         let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
         cluster.send(call).await.map_err(unknown)?
+    }
+
+    /// What a file at a site looks like without being read; `None` if that cannot be told.
+    ///
+    /// # Errors
+    /// The site has no such file, or does not answer.
+    pub async fn stamp(
+        &self,
+        site: &SiteName,
+        place: FilePlace,
+    ) -> Result<Option<Stamp>, SiteError> {
+        let cluster = self.shared.actors.clusters.addr(site);
+        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
+        let call = Call::new(CallKind::Inspect, move |site| {
+            Box::pin(async move { site.stamp(&place).await })
+        });
+        let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
+        cluster.send(call).await.map_err(unknown)?
+    }
+
+    /// Remembers what a replica looked like when it had its content.
+    ///
+    /// # Errors
+    /// The name stands for other content now, or it could not be written.
+    pub async fn note_stamp(&self, note: NoteStamp) -> Result<(), ApiRefusal> {
+        let busy = ApiRefusal::Busy { retry_after_s: 1 };
+        let information = self.shared.actors.information.addr(&()).ok_or_else(|| busy.clone())?;
+        information.send(note).await.unwrap_or(Err(busy))
     }
 
     /// Keys and values of the store that begin with `prefix`.

@@ -9,8 +9,8 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::{Placement, Source};
 use cospan_domain::placement::{
-    self, GridSite, GridSnapshot, History, PlacementContext, PlacementRequest, Plan, Recorder,
-    Refusal, Remaining, SiteVerdict,
+    self, GridSite, GridSnapshot, History, MissingLink, PlacementContext, PlacementRequest, Plan,
+    Recorder, Refusal, Remaining, SiteVerdict,
 };
 use cospan_domain::queue::{Classified, Groups, StarvationGuard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
@@ -32,6 +32,8 @@ pub struct Explanation {
     pub policy: PolicyName,
     /// What it would do now: a plan, or what keeps it from one.
     pub decision: Result<Plan, Refusal>,
+    /// The link without which it can never be placed as things are, if there is one.
+    pub missing_link: Option<MissingLink>,
     /// Its verdict on each site for each component that it came to.
     pub verdicts: Vec<SiteVerdict>,
     /// What each site bids for the whole job, if its policy takes bids.
@@ -199,6 +201,7 @@ fn ask(
         sites: sites.collect(),
         components: spec.names(count),
         policy: request.policy().clone(),
+        missing_link: decision.as_ref().err().and_then(|_| placement::missing_link(request, grid)),
         decision,
         verdicts: observer.verdicts,
         bids: observer.bids,

@@ -12,4 +12,4 @@ mod tests;
 
 pub use actor::Information;
 pub use outputs::RegisterOutput;
-pub use requests::{AddFile, RemoveFile};
+pub use requests::{AddFile, NoteStamp, RemoveFile};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
 use cospan_domain::catalogue::command::{FileCommand, Grip};
-use cospan_domain::catalogue::state::Entry;
+use cospan_domain::catalogue::state::{Entry, Stamp};
+use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::transfer::place::FilePlace;
@@ -54,6 +55,33 @@ pub struct RemoveFile {
     pub force: bool,
     /// Who asks.
     pub by: KeyName,
+}
+
+/// Remember what a replica looked like when it had this content.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<(), ApiRefusal>")]
+pub struct NoteStamp {
+    /// The file's logical name.
+    pub name: LogicalName,
+    /// Where the replica is.
+    pub site: SiteName,
+    /// Below that site's file root.
+    pub path: RelPath,
+    /// What it looked like.
+    pub stamp: Stamp,
+    /// What it had.
+    pub content: Content,
+}
+
+impl Handler<NoteStamp> for Information {
+    type Result = ResponseFuture<Result<(), ApiRefusal>>;
+
+    fn handle(&mut self, asked: NoteStamp, ctx: &mut Context<Self>) -> Self::Result {
+        chaos::enter(ActorKind::Information);
+        let NoteStamp { name, site, path, stamp, content } = asked;
+        let command = FileCommand::NoteStamp { site, place: FilePlace::User(path), stamp, content };
+        Box::pin(order(ctx.address(), name, command))
+    }
 }
 
 impl Handler<AddFile> for Information {

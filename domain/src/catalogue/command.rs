@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::catalogue::state::MAX_REPLICAS;
+use crate::catalogue::state::{MAX_REPLICAS, Stamp};
 use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
 use crate::transfer::place::FilePlace;
@@ -46,6 +46,17 @@ pub enum FileCommand {
         by: KeyName,
         /// How firmly it is asked, should this be the last replica.
         grip: Grip,
+    },
+    /// A replica was seen to have the content while it looked like this.
+    NoteStamp {
+        /// At which site.
+        site: SiteName,
+        /// Where there.
+        place: FilePlace,
+        /// What it looked like.
+        stamp: Stamp,
+        /// The content that it had.
+        content: Content,
     },
     /// Let the name stand for nothing.
     Unregister {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::catalogue::command::{FileCommand, Grip, Rejection};
 use crate::catalogue::event::{FileEvent, Happened};
-use crate::catalogue::state::{Entry, FileRecord, MAX_REPLICAS};
+use crate::catalogue::state::{Entry, FileRecord, MAX_REPLICAS, Stamp};
 use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
 use crate::transfer::place::FilePlace;
@@ -38,6 +38,9 @@ pub fn decide(
         }
         FileCommand::RemoveReplica { site, place, by, grip } => {
             remove(entry.ok_or(Rejection::NotRegistered)?, (site, place), by, grip)
+        }
+        FileCommand::NoteStamp { site, place, stamp, content } => {
+            note(entry.ok_or(Rejection::NotRegistered)?, (site, place), stamp, content)
         }
         FileCommand::Unregister { by, grip } => {
             entry.ok_or(Rejection::NotRegistered)?;
@@ -122,6 +125,18 @@ fn add(entry: &Entry, replica: Replica, found: Digest, by: KeyName) -> Decided {
     }
     let (site, place) = replica;
     Ok(vec![Happened::ReplicaAdded { site, place, by }])
+}
+
+/// What was seen of other content, or of a replica that is gone, says nothing.
+fn note(entry: &Entry, replica: Replica, stamp: Stamp, content: Content) -> Decided {
+    if entry.content != content || !entry.replicas.contains(&replica) {
+        return Err(Rejection::NoSuchReplica);
+    }
+    if entry.stamps.get(&replica) == Some(&stamp) {
+        return Ok(Vec::new());
+    }
+    let (site, place) = replica;
+    Ok(vec![Happened::ReplicaStamped { site, place, stamp }])
 }
 
 /// The name outlives its last replica, so that jobs are told what is missing.

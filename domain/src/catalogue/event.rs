@@ -1,5 +1,6 @@
 //! What happened to a logical file; journalled.
 
+use crate::catalogue::state::Stamp;
 use crate::content::Content;
 use crate::ids::{KeyName, SiteName};
 use crate::transfer::place::FilePlace;
@@ -46,6 +47,15 @@ pub enum Happened {
         /// By which key.
         by: KeyName,
     },
+    /// A replica had the content while it looked like this.
+    ReplicaStamped {
+        /// At which site.
+        site: SiteName,
+        /// Where there.
+        place: FilePlace,
+        /// What it looked like.
+        stamp: Stamp,
+    },
     /// The name stands for nothing any more.
     FileUnregistered {
         /// By which key.
@@ -60,6 +70,7 @@ impl Happened {
             Happened::FileRegistered { .. } => "FileRegistered",
             Happened::ReplicaAdded { .. } => "ReplicaAdded",
             Happened::ReplicaRemoved { .. } => "ReplicaRemoved",
+            Happened::ReplicaStamped { .. } => "ReplicaStamped",
             Happened::FileUnregistered { .. } => "FileUnregistered",
         }
     }

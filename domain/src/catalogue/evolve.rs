@@ -1,5 +1,7 @@
 //! The logical file's record after an event.
 
+use std::collections::BTreeMap;
+
 use crate::catalogue::event::{FileEvent, Happened};
 use crate::catalogue::state::{Entry, FileRecord};
 
@@ -13,6 +15,7 @@ pub fn evolve(record: &mut FileRecord, event: &FileEvent) {
                 replicas: replicas.clone(),
                 registered_at: event.at,
                 registered_by: by.clone(),
+                stamps: BTreeMap::new(),
             });
         }
         (Happened::ReplicaAdded { site, place, .. }, Some(entry)) => {
@@ -23,8 +26,17 @@ pub fn evolve(record: &mut FileRecord, event: &FileEvent) {
         }
         (Happened::ReplicaRemoved { site, place, .. }, Some(entry)) => {
             entry.replicas.retain(|(s, p)| (s, p) != (site, place));
+            entry.stamps.remove(&(site.clone(), place.clone()));
         }
-        (Happened::ReplicaAdded { .. } | Happened::ReplicaRemoved { .. }, None) => {}
+        (Happened::ReplicaStamped { site, place, stamp }, Some(entry)) => {
+            entry.stamps.insert((site.clone(), place.clone()), stamp.clone());
+        }
+        (
+            Happened::ReplicaAdded { .. }
+            | Happened::ReplicaRemoved { .. }
+            | Happened::ReplicaStamped { .. },
+            None,
+        ) => {}
         (Happened::FileUnregistered { .. }, entry) => *entry = None,
     }
 }

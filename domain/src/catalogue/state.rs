@@ -1,5 +1,8 @@
 //! What is durable about a logical file.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::content::Content;
 use crate::ids::{KeyName, LogicalName, SiteName};
 use crate::transfer::place::FilePlace;
@@ -30,7 +33,14 @@ pub struct Entry {
     pub registered_at: Timestamp,
     /// The key that registered it.
     pub registered_by: KeyName,
+    /// Of replicas that are known to have had this content: what they looked like then.
+    pub stamps: BTreeMap<(SiteName, FilePlace), Stamp>,
 }
+
+/// What a file looks like without being read: size, time of modification and the like, as
+/// its site writes it. While it stays the same, so does the content; equal content may have
+/// different ones.
+pub type Stamp = Arc<str>;
 
 impl FileRecord {
     /// A name that is not registered.

@@ -56,9 +56,13 @@ fn replica(i: usize) -> Replica {
     (SiteName::new(["delft", "leiden"][i % 2]).unwrap(), FilePlace::User(path))
 }
 
+fn content(id: u8) -> Content {
+    Content { digest: digest(id), size: Bytes(u64::from(id)) }
+}
+
 fn register(id: u8, replicas: &[usize], replace: bool, grip: Grip) -> FileCommand {
     FileCommand::Register {
-        content: Content { digest: digest(id), size: Bytes(u64::from(id)) },
+        content: content(id),
         directory: false,
         replicas: replicas.iter().map(|i| replica(*i)).collect(),
         by: key(),
@@ -75,6 +79,12 @@ fn add(i: usize, id: u8) -> FileCommand {
 fn remove(i: usize, grip: Grip) -> FileCommand {
     let (site, place) = replica(i);
     FileCommand::RemoveReplica { site, place, by: key(), grip }
+}
+
+fn note(i: usize, id: u8, look: u8) -> FileCommand {
+    let (site, place) = replica(i);
+    let stamp = format!("look {look}").into();
+    FileCommand::NoteStamp { site, place, stamp, content: content(id) }
 }
 
 fn needed(jobs: u32) -> Grip {
@@ -138,6 +148,19 @@ fn a_replica_with_another_digest_is_refused() {
 }
 
 #[test]
+fn how_a_replica_looked_is_known_only_while_it_has_this_content() {
+    let mut bench = Bench::registered();
+    assert_eq!(bench.tell(note(0, 1, 1)).unwrap(), ["ReplicaStamped"]);
+    assert_eq!(bench.tell(note(0, 1, 1)).unwrap(), [""; 0]);
+    assert_eq!(bench.tell(note(1, 1, 1)), Err(Rejection::NoSuchReplica));
+    assert_eq!(bench.tell(note(0, 9, 2)), Err(Rejection::NoSuchReplica));
+    let stamps = |bench: &Bench| bench.record.entry.as_ref().unwrap().stamps.len();
+    assert_eq!(stamps(&bench), 1);
+    bench.tell(register(2, &[0], true, Grip::default())).unwrap();
+    assert_eq!(stamps(&bench), 0, "of other content nothing is known");
+}
+
+#[test]
 fn nothing_is_taken_from_unfinished_jobs_unless_forced() {
     let unregister = |grip| FileCommand::Unregister { by: key(), grip };
     for take in [unregister, |grip| remove(0, grip), |grip| register(2, &[1], true, grip)] {
@@ -193,6 +216,7 @@ fn commands() -> impl Strategy<Value = FileCommand> {
             .prop_map(|(id, replicas, replace, grip)| register(id, &replicas, replace, grip)),
         6 => (0_usize..40, 1_u8..3).prop_map(|(i, id)| add(i, id)),
         3 => (0_usize..40, grips.clone()).prop_map(|(i, grip)| remove(i, grip)),
+        3 => (0_usize..40, 1_u8..3, 0_u8..3).prop_map(|(i, id, look)| note(i, id, look)),
         1 => grips.prop_map(|grip| FileCommand::Unregister { by: key(), grip }),
     ]
 }
@@ -214,6 +238,7 @@ fn follow(model: &mut Model, command: &FileCommand) {
                 .iter_mut()
                 .for_each(|(_, known)| _ = known.remove(&(site.clone(), place.clone())));
         }
+        FileCommand::NoteStamp { .. } => {}
         FileCommand::Unregister { .. } => *model = None,
     }
 }
@@ -235,6 +260,9 @@ proptest! {
                 .map(|e| (e.content.digest.0[0], e.replicas.iter().cloned().collect()));
             prop_assert_eq!(&kept, &model);
             let replicas = bench.replicas();
+            let stamped = bench.record.entry.iter().flat_map(|entry| entry.stamps.keys());
+            let mut stamped = stamped.cloned();
+            prop_assert!(stamped.all(|replica| replicas.contains(&replica)), "of what is there");
             prop_assert!(replicas.len() <= MAX_REPLICAS);
             prop_assert!(replicas.is_sorted() && replicas.windows(2).all(|pair| pair[0] != pair[1]));
         }
@@ -256,7 +284,7 @@ proptest! {
                     FileCommand::RemoveReplica { site, place, by, grip: needed(1) },
                 FileCommand::Unregister { by, .. } =>
                     FileCommand::Unregister { by, grip: needed(1) },
-                add @ FileCommand::AddReplica { .. } => add,
+                other @ (FileCommand::AddReplica { .. } | FileCommand::NoteStamp { .. }) => other,
             };
             let _ = bench.tell(gentle);
             let entry = bench.record.entry.as_ref().unwrap();

@@ -21,6 +21,7 @@ pub mod policies;
 pub mod policy;
 mod queues;
 pub mod quota;
+pub mod reach;
 pub mod reason;
 pub mod remaining;
 pub mod request;
@@ -41,6 +42,7 @@ pub use policy::{
     DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, policy_for,
 };
 pub use quota::{Quota, QuotaBasis};
+pub use reach::{MissingLink, missing_link};
 pub use reason::{Observer, Outcome, Reason, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;
 pub use request::{ComponentRequest, PlacementRequest};

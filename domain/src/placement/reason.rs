@@ -220,7 +220,11 @@ impl fmt::Display for Reason {
                 "close-to-files has no pair of this site and one that holds the files (history_seed)",
             ),
             Reason::NoBandwidth { from, to } => {
-                write!(f, "no known bandwidth from {from} to {to}")
+                write!(
+                    f,
+                    "its input cannot be brought there: there is no link from {from} to {to}, or it \
+                     carries nothing"
+                )
             }
             Reason::ReplicaUnreachable { digest, at } => {
                 write!(f, "the files at {at}, which has {digest}, cannot be read now")

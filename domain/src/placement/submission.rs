@@ -112,7 +112,10 @@ pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
 }
 
 /// Whether the job could be placed if these sites were empty and open, and there were no others.
-fn could_hold_all(request: &PlacementRequest, sites: &[&GridSite]) -> Result<(), Unplaceable> {
+pub(super) fn could_hold_all(
+    request: &PlacementRequest,
+    sites: &[&GridSite],
+) -> Result<(), Unplaceable> {
     if sites.is_empty() {
         return Err(Unplaceable::NoSites);
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationUs};
@@ -197,6 +198,10 @@ impl Site for FaultySite {
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.plain(CallKind::Inspect, || self.inner.inspect(place)).await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        self.plain(CallKind::Inspect, || self.inner.stamp(place)).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
@@ -125,6 +126,11 @@ impl SiteFiles for Attached {
 
     async fn reach(&self) -> Result<(), SiteError> {
         self.call(|_| Ok(())).await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        let place = place.clone();
+        self.call(move |area| area.stamp(&place)).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {

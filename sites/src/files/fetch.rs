@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::transfer::place::FilePlace;
@@ -237,6 +238,10 @@ impl Site for Fetching {
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.site.inspect(place).await
+    }
+
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        self.site.stamp(place).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {

@@ -1,5 +1,6 @@
 //! Finding out what a file is: its digest takes reading all of it, so an agent does.
 
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::content::Content;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
@@ -7,6 +8,7 @@ use cospan_domain::units::Bytes;
 use super::area::FileArea;
 use super::copies::epitaph;
 use super::root::INSPECT;
+use super::stamp;
 use super::task::Task;
 use super::wire::{Blame, Order, Outcome, Place};
 use crate::port::{Inspected, SiteError};
@@ -47,6 +49,18 @@ impl FileArea {
             limit: None,
         };
         self.start_agent(&root, ("inspect", INSPECT, &task_name(place)), &order)
+    }
+
+    /// What a file or a directory looks like; see [`Stamp`]. `None` of a directory that is too
+    /// large to be looked through.
+    ///
+    /// # Errors
+    /// `Refused` if there is no such file.
+    pub fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        let root = self.root()?;
+        let file = root.resolve(&self.config.attempts, place);
+        let looked = file.and_then(stamp::of);
+        looked.map_err(|error| SiteError::Refused(format!("cannot look at {place:?}: {error}")))
     }
 
     /// How the inspection of a file is doing.

@@ -41,6 +41,7 @@ mod rate;
 pub(crate) mod remote;
 mod remote_tree;
 mod root;
+mod stamp;
 mod task;
 mod tree;
 mod wire;
@@ -48,6 +49,7 @@ mod wire;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::ids::Digest;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
@@ -70,6 +72,8 @@ pub trait SiteFiles: Debug + Send + Sync {
     async fn reach(&self) -> Result<(), SiteError>;
     /// See [`crate::port::Site::inspect`].
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError>;
+    /// See [`crate::port::Site::stamp`].
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError>;
     /// See [`crate::port::Site::start_copy`].
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError>;
     /// See [`crate::port::Site::copy_status`].

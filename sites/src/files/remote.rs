@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, SiteName};
 use cospan_domain::transfer::place::FilePlace;
@@ -203,6 +204,12 @@ impl SiteFiles for RemoteFiles {
                 return Ok(Inspected { content, directory: false });
             }
         }
+    }
+
+    /// Of a file that is far away only the size is known without a command more.
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+        let piece = self.place.piece(&path(place), 0, 1).await?;
+        Ok(Some(format!("size {}", piece.size.0).into()))
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {

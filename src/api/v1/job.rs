@@ -324,7 +324,7 @@ pub(crate) enum SubmissionReport {
 }
 
 /// One accepted job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SubmittedRow {
     /// Its number.
     pub id: u64,
@@ -333,6 +333,9 @@ pub struct SubmittedRow {
     /// The sweep that it is a run of: the job of the first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u64>,
+    /// Why it can never start as things are, if that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// The answer to a submission that was only tried: it would be accepted.

@@ -25,6 +25,9 @@ struct Shown {
     job: JobReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<HistoryReport>,
+    /// Why it waits, while it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<String>,
     /// What its failed components printed last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     last_words: Vec<LastWordsReport>,
@@ -41,9 +44,12 @@ pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliErr
     for id in ids {
         let job = client.job(id)?;
         let history = if args.brief { None } else { Some(client.history(id)?) };
-        let failed = job.phase.state == "failed";
-        let last_words = if failed { last_words::of(&client, id) } else { Vec::new() };
-        shown.push(Shown { job, history, last_words });
+        let told = ["queued", "failed"].contains(&job.phase.state.as_str());
+        // What cannot be had leaves the rest worth showing.
+        let report = if told { client.explain(id).unwrap_or_default() } else { <_>::default() };
+        let waits = (job.phase.state == "queued").then_some(report.summary);
+        let waits = waits.filter(|why| !why.is_empty());
+        shown.push(Shown { job, history, waits, last_words: report.last_words });
     }
     context.out.answer(&shown, |shown| {
         let texts: Vec<String> = shown.iter().map(text).collect();
@@ -54,7 +60,7 @@ pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliErr
 
 fn text(shown: &Shown) -> String {
     let job = &shown.job;
-    let mut text = header(job);
+    let mut text = header(job, shown.waits.clone());
     text.push('\n');
     let rows: Vec<Vec<String>> = job.components.iter().map(component_row).collect();
     text.push_str(&columns(&["COMPONENT", "STATE", "SITE", "PROC", "ATTEMPT", "HOST", ""], &rows));
@@ -74,7 +80,7 @@ fn text(shown: &Shown) -> String {
     text
 }
 
-fn header(job: &JobReport) -> String {
+fn header(job: &JobReport, waits: Option<String>) -> String {
     let phase = &job.phase;
     let name = job.document.name.as_deref().unwrap_or_default();
     let mut state = state(&phase.state);
@@ -90,6 +96,7 @@ fn header(job: &JobReport) -> String {
         ),
         ("Why", phase.reason.clone().unwrap_or_default()),
         ("Waits for", remains(job)),
+        ("Waits because", waits.unwrap_or_default()),
         ("By", phase.by.clone().unwrap_or_default()),
         (
             "Held",

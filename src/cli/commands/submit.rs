@@ -16,7 +16,7 @@ use crate::api::v1::{Format, JobDocument};
 use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::note;
+use crate::cli::out::{note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
 
@@ -54,6 +54,11 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
     }
     let submitted = submit(&client, &jobs, &options);
     let submitted = submitted.map_err(|error| at_its_file(error, &origins))?;
+    for row in &submitted.jobs {
+        if let Some(warning) = &row.warning {
+            note(&format!("{}: job {}: {warning}", warning_word(), row.id));
+        }
+    }
     let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();
     if !args.wait {
         context.out.answer(&submitted, submitted_text)?;

@@ -104,13 +104,15 @@ section! {
         /// How much of it may be filled by our jobs, from 0 to 1; see `placement.quota_basis`.
         "quota" => quota: PerMillion = PerMillion::ONE,
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
-        /// Memory that Cospan may use there. Of `slurm`, left out: what its partition has.
-        "memory" => memory: Bytes = Bytes(0), since "0.1.0";
-        /// Disk that Cospan may use there.
-        "disk" => disk: Bytes = Bytes(0), since "0.1.0";
-        /// Graphics processors that Cospan may use there. Of `slurm`, left out: what its partition
-        /// has.
-        "gpus" => gpus: u64 = 0, since "0.1.0";
+        /// Memory that Cospan may use there. Left out: what its partition has; of `local`, what this
+        /// machine has, or the control group that the server is in, if that is less. `local` sites
+        /// that leave it out share it, and so with `disk` and `gpus`.
+        "memory" => memory: Option<Bytes> = None, since "0.1.0";
+        /// Disk that Cospan may use there. Left out: none; of `local`, what is free below `root`.
+        "disk" => disk: Option<Bytes> = None, since "0.1.0";
+        /// Graphics processors that Cospan may use there. Left out: what its partition has; of
+        /// `local`, those of NVIDIA and AMD that this machine has.
+        "gpus" => gpus: Option<u64> = None, since "0.1.0";
         /// What each of its processors does in GFLOPS, for jobs that ask for computing power, to the
         /// thousandth. Left out: nobody knows, and no such job goes there.
         "gflops_per_processor" => gflops_per_processor: Option<Mflops> = None,
@@ -143,7 +145,8 @@ section! {
 
 section! {
     /// What is known of the network between two sites. Between sites without a link nothing is
-    /// copied. Copies keep to the bandwidth.
+    /// copied; but for those of the kind `local`, whose link is measured at the start where none is
+    /// given. Copies keep to the bandwidth; `"0bit/s"`: nothing is copied.
     Link("link" repeated) {
         /// The site that sends.
         "from" => from: SiteName, since "0.1.0";
@@ -163,6 +166,11 @@ section! {
 }
 
 impl Site {
+    /// Its files are this machine's own.
+    pub fn is_of_this_machine(&self) -> bool {
+        self.kind == SiteKind::Local && self.ssh.is_none()
+    }
+
     /// Options that are given and belong to one kind of site only.
     pub fn of_one_kind(&self) -> impl Iterator<Item = (SiteKind, &'static str)> {
         let of_slurm = [
@@ -180,14 +188,17 @@ impl Site {
         given.map(|(key, _)| (SiteKind::Slurm, key))
     }
 
-    /// All counts in the domain's words: whole megabytes for memory and disk.
+    /// Bytes of a megabyte, in which memory and disk are counted.
+    pub const MB: u64 = 1_000_000;
+
+    /// All counts that are given, in the domain's words: whole megabytes for memory and disk.
     pub fn total(&self) -> Resources {
-        const MB: u64 = 1_000_000;
         let mut others = self.resources.clone();
+        let in_mb = |size: Option<Bytes>| size.map(|size| size.0 / Self::MB);
         let named =
-            [("memory_mb", self.memory.0 / MB), ("disk_mb", self.disk.0 / MB), ("gpus", self.gpus)];
+            [("memory_mb", in_mb(self.memory)), ("disk_mb", in_mb(self.disk)), ("gpus", self.gpus)];
         for (name, count) in named {
-            if count > 0 {
+            if let Some(count) = count {
                 others.insert(name.into(), count);
             }
         }

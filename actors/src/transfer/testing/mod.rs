@@ -307,6 +307,7 @@ impl World {
             replicas,
             registered_at: self.shared.clock.now(),
             registered_by: key(),
+            stamps: BTreeMap::new(),
         };
         let file = Arc::new(FileRecord { name: name(text), entry: Some(entry) });
         self.append(Change::File { name: name(text), old: None, new: Some(file) }).await;

@@ -13,6 +13,7 @@ mod plans;
 mod policies;
 mod properties;
 mod queues;
+mod reach;
 mod reasons;
 mod rules;
 pub(crate) mod scenes;

@@ -1,5 +1,7 @@
 //! Logical files.
 
+use std::sync::Arc;
+
 use cospan_domain::catalogue::state;
 use cospan_domain::ids::{KeyName, LogicalName, SiteName};
 
@@ -15,4 +17,5 @@ wire_struct!(Entry = state::Entry {
     registered_at: u64,
     registered_by: Text<KeyName>;
     replicas: Vec<(Text<SiteName>, FilePlace)>,
+    stamps: Vec<((Text<SiteName>, FilePlace), Arc<str>)>,
 });

@@ -148,6 +148,7 @@ impl Draw {
                 replicas: draw.some(|draw| (draw.name(), draw.file_place())),
                 registered_at: draw.at(),
                 registered_by: draw.name(),
+                stamps: draw.some(|draw| ((draw.name(), draw.file_place()), draw.text())),
             }),
         }
     }

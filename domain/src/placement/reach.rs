@@ -1,0 +1,83 @@
+//! Whether links are missing without which the input of a job can never be where it runs.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow::Break;
+
+use super::grid::{GridSite, GridSnapshot};
+use super::obstacles::never_fits;
+use super::request::{ComponentRequest, PlacementRequest};
+use super::submission::could_hold_all;
+use crate::ids::{ComponentIndex, SiteName};
+use crate::units::BitsPerSecond;
+
+/// A link that is not there, or carries nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingLink {
+    /// The component whose input it would bring.
+    pub component: ComponentIndex,
+    /// A site that has the input.
+    pub from: SiteName,
+    /// A site that could hold the component.
+    pub to: SiteName,
+}
+
+/// The first link that a job lacks which could be placed if every site were empty and open and
+/// its input could be brought anywhere, and cannot as the links are. What no site has is
+/// not for want of a link. As in [`super::can_ever_be_placed`], only necessary conditions are
+/// looked at, and a site that has not been heard from counts as one that would do.
+pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<MissingLink> {
+    if request.contents().is_empty() {
+        return None;
+    }
+    let (mut reached, mut missing) = (BTreeSet::new(), None);
+    for (index, component) in request.components().iter().enumerate() {
+        let (mut placeable, mut first) = (false, None);
+        for (to, site) in grid.sites().iter().enumerate().filter(|(_, s)| holds(component, s)) {
+            match cut_off(request, component, grid, to) {
+                None => {
+                    placeable = true;
+                    reached.insert(to);
+                }
+                Some(from) => first = first.or(Some((from, site.name.clone()))),
+            }
+        }
+        let component = ComponentIndex(index as u32);
+        let first = first.map(|(from, to)| MissingLink { component, from, to });
+        if first.is_some() && !placeable {
+            return first;
+        }
+        missing = missing.or(first);
+    }
+    let missing = missing?;
+    let all: Vec<&GridSite> = grid.sites().iter().collect();
+    let reached: Vec<&GridSite> = reached.into_iter().map(|to| all[to]).collect();
+    let lacks = could_hold_all(request, &reached).is_err() && could_hold_all(request, &all).is_ok();
+    lacks.then_some(missing)
+}
+
+/// Whether a component could run there if the site were empty and open.
+fn holds(component: &ComponentRequest, site: &GridSite) -> bool {
+    component.site.as_ref().is_none_or(|name| *name == site.name)
+        && never_fits(component, site, &mut |_, _, _| Break(())).is_continue()
+}
+
+/// A site that has input of the component from where nothing leads to `to`.
+fn cut_off(
+    request: &PlacementRequest,
+    component: &ComponentRequest,
+    grid: &GridSnapshot,
+    to: usize,
+) -> Option<SiteName> {
+    let site = &grid.sites()[to];
+    let shape = site.shape.as_ref()?;
+    component.contents_at(&site.name, &shape.labels).find_map(|content| {
+        let mut from = BTreeSet::new();
+        let digest = request.file_of(content).digest;
+        grid.replicas().visit_sites(&digest, &mut |site| from.extend(grid.index_of(site)));
+        let brings = |from: &usize| *from == to || grid.bandwidth(*from, to) > BitsPerSecond(0);
+        if from.iter().any(brings) {
+            return None;
+        }
+        from.first().map(|&from| grid.sites()[from].name.clone())
+    })
+}

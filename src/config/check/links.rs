@@ -1,0 +1,92 @@
+//! The links between sites: that they are right, and that none is forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Check;
+use crate::config::problem::nearest;
+use crate::config::sections::Site;
+
+/// Of more pairs without a link, only the number is told.
+const NAMED: usize = 3;
+
+impl Check<'_> {
+    /// Links between sites that there are, each once.
+    pub(super) fn links(&mut self) {
+        let names: Vec<&str> = self.config.site.iter().map(|site| site.name.as_str()).collect();
+        if names.is_empty() && self.places.contains_key("site[0]") {
+            return;
+        }
+        let mut seen = BTreeMap::new();
+        for (i, link) in self.config.link.iter().enumerate() {
+            for (key, name) in [("from", &link.from), ("to", &link.to)] {
+                if names.contains(&name.as_str()) {
+                    continue;
+                }
+                let message = format!("{key} of [[link]] number {}: no site {name:?}", i + 1);
+                let remedy = match nearest(name.as_str(), names.iter().copied()) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("add a [[site]] with name = {:?}", name.as_str()),
+                };
+                self.wrong(&format!("link[{i}].{key}"), message, remedy);
+            }
+            if link.from == link.to {
+                let message = format!("[[link]] number {} goes from a site to itself", i + 1);
+                self.wrong(&format!("link[{i}].to"), message, "name two sites");
+            }
+            let mut directions = vec![(&link.from, &link.to)];
+            if link.both_ways && link.from != link.to {
+                directions.push((&link.to, &link.from));
+            }
+            for direction in directions {
+                if let Some(first) = seen.insert(direction, i) {
+                    let (from, to) = direction;
+                    let message = format!(
+                        "the link {from} to {to} is given twice (also as number {})",
+                        first + 1
+                    );
+                    self.wrong(
+                        &format!("link[{i}].from"),
+                        message,
+                        "drop one, or set both_ways = false",
+                    );
+                }
+            }
+        }
+    }
+
+    /// Sites between which nothing can be copied, either way. A link that carries nothing says
+    /// that this is meant, and between those of this machine one is measured.
+    pub(super) fn unlinked(&mut self) {
+        let links = self.config.link.iter();
+        let linked: BTreeSet<_> =
+            links.flat_map(|link| [(&link.from, &link.to), (&link.to, &link.from)]).collect();
+        let sites = &self.config.site;
+        let mut missing = Vec::new();
+        for (i, one) in sites.iter().enumerate() {
+            let apart = |other: &&Site| {
+                let here = one.is_of_this_machine() && other.is_of_this_machine();
+                !here && !linked.contains(&(&one.name, &other.name))
+            };
+            missing.extend(sites[i + 1..].iter().filter(apart).map(|other| (one, other)));
+        }
+        let Some(&(one, other)) = missing.first() else { return };
+        let named: Vec<String> = missing
+            .iter()
+            .take(NAMED)
+            .map(|(one, other)| format!("{} and {}", one.name, other.name))
+            .collect();
+        let more = missing.len() - named.len();
+        let more = if more > 0 { format!(", and {more} pairs more") } else { String::new() };
+        let message = format!(
+            "no [[link]] between {}{more}: what lies at one of them never gets to the other",
+            named.join(", ")
+        );
+        let remedy = format!(
+            "add a [[link]] with from = {:?}, to = {:?} and its bandwidth; \"0bit/s\" says that \
+             nothing is to be copied",
+            one.name.as_str(),
+            other.name.as_str()
+        );
+        self.odd("site[0].name", message, remedy);
+    }
+}

@@ -1,0 +1,121 @@
+//! Whether registered files are still what they were: looked at when one is named, so that no
+//! job reads old content without a word.
+
+use std::time::Duration;
+
+use cospan_actors::api::command::Ask;
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, Submission};
+use cospan_actors::information::NoteStamp;
+use cospan_domain::catalogue::state::{Entry, Stamp};
+use cospan_domain::ids::{LogicalName, RelPath, SiteName};
+use cospan_domain::transfer::place::FilePlace;
+use tracing::{info, warn};
+
+/// A site that takes longer to look at a file is not waited for: what it has is not known then,
+/// and copies are checked against the digest anyway.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Carries out a command. Files that jobs name are looked at before, and those that are registered
+/// are remembered as they look.
+pub(super) async fn command(
+    plane: &ControlPlane,
+    command: ApiCommand,
+) -> Result<ApiAnswer, ApiRefusal> {
+    match &command.what {
+        Ask::Submit(submissions) => {
+            let refused = changed_of(plane, submissions).await;
+            plane.command_refusing(command, refused).await
+        }
+        Ask::AddFile { name, site, path, .. } => {
+            let (name, replica) = (name.clone(), (site.clone(), path.clone()));
+            // Looked at before it is read: what changes meanwhile looks different later.
+            let stamp = look(plane, &replica).await;
+            let answer = plane.command(command).await?;
+            remember(plane, &name, replica, stamp).await;
+            Ok(answer)
+        }
+        _ => plane.command(command).await,
+    }
+}
+
+/// A file of a user at a site.
+type Replica = (SiteName, RelPath);
+
+/// The jobs that name a file which is not what was registered, by their index.
+async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, ApiRefusal)> {
+    let named: Vec<_> = jobs.iter().map(|job| job.spec.unbound_names()).collect();
+    let mut names: Vec<&LogicalName> = named.iter().flatten().collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut refused = Vec::new();
+    for name in names {
+        let Some((site, path)) = changed(plane, name).await else { continue };
+        info!(file = %name, %site, path = path.as_str(), "a registered file has changed");
+        let of = named.iter().enumerate().filter(|(_, names)| names.contains(name));
+        refused.extend(of.map(|(index, _)| {
+            let (name, site, path) = (name.clone(), site.clone(), path.clone());
+            (index, ApiRefusal::FileChanged { index, name, site, path })
+        }));
+    }
+    refused
+}
+
+/// The first replica of a file that has other content than it was registered with.
+async fn changed(plane: &ControlPlane, name: &LogicalName) -> Option<Replica> {
+    let entry = plane.view().files.get(name)?.entry.clone()?;
+    for (site, place) in &entry.replicas {
+        let FilePlace::User(path) = place else { continue };
+        let replica = (site.clone(), path.clone());
+        let Some(stamp) = look(plane, &replica).await else { continue };
+        if entry.stamps.get(&(site.clone(), place.clone())) == Some(&stamp) {
+            continue;
+        }
+        if is_other(plane, name, &entry, &replica).await {
+            return Some(replica);
+        }
+        remember(plane, name, replica, Some(stamp)).await;
+    }
+    None
+}
+
+/// Reads a replica again. One that cannot be read now is not known to be another.
+async fn is_other(
+    plane: &ControlPlane,
+    name: &LogicalName,
+    entry: &Entry,
+    (site, path): &Replica,
+) -> bool {
+    let (name, site, path) = (name.clone(), site.clone(), path.clone());
+    let what = Ask::AddFile { name: name.clone(), site: site.clone(), path, replace: false };
+    // To register the same content at the same place again changes nothing.
+    let command = ApiCommand { by: entry.registered_by.clone(), what };
+    match plane.command(command).await {
+        Ok(_) => false,
+        Err(ApiRefusal::Conflict(_)) => true,
+        Err(problem) => {
+            warn!(file = %name, %site, %problem, "it looks changed, and could not be read");
+            false
+        }
+    }
+}
+
+async fn look(plane: &ControlPlane, (site, path): &Replica) -> Option<Stamp> {
+    let look = plane.stamp(site, FilePlace::User(path.clone()));
+    tokio::time::timeout(PATIENCE, look).await.ok()?.ok()?
+}
+
+/// Notes how a replica looked that was then read. If that fails it is read once more later.
+async fn remember(
+    plane: &ControlPlane,
+    name: &LogicalName,
+    (site, path): Replica,
+    stamp: Option<Stamp>,
+) {
+    let view = plane.view();
+    let entry = view.files.get(name).and_then(|file| file.entry.as_ref());
+    let (Some(stamp), Some(entry)) = (stamp, entry) else { return };
+    let note = NoteStamp { name: name.clone(), site, path, stamp, content: entry.content };
+    if let Err(problem) = plane.note_stamp(note).await {
+        info!(file = %name, %problem, "how it looks was not noted");
+    }
+}
