@@ -42,6 +42,7 @@ pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, Cl
         max_retries: 0,
         restart_scope: RestartScopeName::default(),
         acquisition: None,
+        reservation: None,
         weights: BTreeMap::new(),
         runner: None,
         sweep: None,
