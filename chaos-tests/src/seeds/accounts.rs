@@ -163,7 +163,8 @@ mod tests {
     use cospan_domain::ids::{KeyName, LrmId, Round};
     use cospan_domain::job::evolve::evolve;
     use cospan_domain::job::state::{
-        AbortCause, AfterAbort, Component, Ending, Instants, Restart, RestartStep, Run, Setbacks,
+        AbortCause, AfterAbort, Component, Ending, Instants, Phase, Restart, RestartStep, Run,
+        Setbacks,
     };
 
     use super::*;
