@@ -175,7 +175,9 @@ fn line(event: &JobEvent) -> String {
         Happened::AttemptSubmitted { component, .. } => {
             return format!("AttemptSubmitted {{ component: {component:?} }}");
         }
-        Happened::ComponentReady { host, clock, .. } => (*host, *clock) = ("".into(), None),
+        Happened::ComponentReady { host, clock, held_for, .. } => {
+            (*host, *clock, *held_for) = ("".into(), None, None);
+        }
         Happened::AttemptEnded { how: Ending::Lost(words), .. } => *words = "".into(),
         Happened::SiteCharged { charge, .. } => charge.detail = "".into(),
         Happened::OutputFound { content, .. } => *content = size_only(*content),

@@ -231,8 +231,8 @@ fn coinciding(groups: &[Group<'_>]) -> String {
     for group in groups {
         let values = values(group);
         match classes.iter_mut().find(|(of, _)| *of == values) {
-            Some((_, labels)) => labels.push(&group.label),
-            None => classes.push((values, vec![&group.label])),
+            Some((_, labels)) => labels.push(group.label.as_str()),
+            None => classes.push((values, vec![group.label.as_str()])),
         }
     }
     let several = classes.iter().filter(|(_, labels)| labels.len() > 1);
