@@ -35,7 +35,7 @@ pub fn check(path: &Path, options: &Options) -> Result<CheckReport, StoreError> 
     if let Some(kept) = &kept
         && !Marker::is_in(path)
     {
-        let gap = kept.known.expect(&path.display().to_string(), Found::Missing);
+        let gap = kept.known.demand(&path.display().to_string(), Found::Missing);
         report.damage.extend(gap.err());
         return Ok(report);
     }
@@ -112,11 +112,11 @@ impl Wreck {
             Err(_) => Known::default(),
         };
         let Some(format) = found::read_format(&*self.reader, &self.place)? else {
-            return known.expect(&self.place, Found::Empty);
+            return known.demand(&self.place, Found::Empty);
         };
         let (ledger, tally) = found::verify(&*self.reader, format, &mut |_| {})?;
         let epoch = found::read_epoch(&*self.reader)?;
-        known.expect(&self.place, Found::Reached(tally.at(epoch, ledger.seq)))
+        known.demand(&self.place, Found::Reached(tally.at(epoch, ledger.seq)))
     }
 
     /// Whose it is, as far as that can be read.

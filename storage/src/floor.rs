@@ -93,7 +93,7 @@ impl Known {
 
     /// # Errors
     /// [`StoreError::Behind`], if anything is missing.
-    pub(crate) fn expect(&self, place: &str, found: Found) -> Result<(), StoreError> {
+    pub(crate) fn demand(&self, place: &str, found: Found) -> Result<(), StoreError> {
         match self.gap(place, found) {
             None => Ok(()),
             Some(gap) => Err(StoreError::Behind(Box::new(gap))),

@@ -46,7 +46,7 @@ pub(crate) fn begin<E: Engine>(
     let format = match read_format(&*reader, place)? {
         Some(format) => format,
         None => {
-            known.expect(place, Found::Empty)?;
+            known.demand(place, Found::Empty)?;
             found(engine, instance)?;
             FORMAT
         }
@@ -54,7 +54,7 @@ pub(crate) fn begin<E: Engine>(
     let (ledger, tally) = verify(&*reader, format, load)?;
     let epoch = read_epoch(&*reader)?;
     drop(reader);
-    known.expect(place, Found::Reached(tally.at(epoch, ledger.seq)))?;
+    known.demand(place, Found::Reached(tally.at(epoch, ledger.seq)))?;
     if format < FORMAT {
         commit(engine, vec![format_write(), ledger_write(&ledger)])?;
     }

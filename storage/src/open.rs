@@ -169,7 +169,7 @@ pub fn open_and_load(
 /// There is no store, but there was one.
 fn missing(path: &Path, options: &Options) -> Result<(), StoreError> {
     let known = options.kept()?.map(|kept| kept.known).unwrap_or_default();
-    known.expect(&path.display().to_string(), Found::Missing)
+    known.demand(&path.display().to_string(), Found::Missing)
 }
 
 /// What [`open`] would say of the store before it reads it: nothing is wrong, or it is in use, gone,
@@ -239,7 +239,7 @@ pub(crate) fn known(
     let told = marker.known(directory);
     let Some(kept) = kept else { return Ok(told) };
     let both = Found::Of { instance: marker.instance, of: kept.instance };
-    kept.known.expect(&directory.place(), both)?;
+    kept.known.demand(&directory.place(), both)?;
     Ok(kept.known.clone().and(told))
 }
 

@@ -25,7 +25,8 @@ fn two_servers_with_one_sites_directory_the_second_is_refused_until_the_first_ha
     let root = |environment: &TestEnvironment| environment.sites[0].root.display().to_string();
     let text = std::fs::read_to_string(other.config()).unwrap();
     std::fs::write(other.config(), text.replace(&root(&other), &root(&one))).unwrap();
-    let words = [&*root(&one), "is in use by control plane", &instance(&first), "on host"];
+    let (place, owner) = (root(&one), instance(&first));
+    let words = [&*place, "is in use by control plane", &owner, "on host"];
     let second = with_config(&other, &[], &["serve"]);
     refused(&second, &words);
     refused(&second, &["stop the other", "root of its own"]);

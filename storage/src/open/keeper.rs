@@ -32,7 +32,7 @@ impl Places {
 
     /// # Errors
     /// [`StoreError::Vanished`]: what is written now goes nowhere.
-    fn expect(&self) -> Result<(), StoreError> {
+    fn look(&self) -> Result<(), StoreError> {
         let is_other = |(place, id): &&(PathBuf, _)| identity(place).ok().as_ref() != Some(id);
         match self.0.iter().find(is_other) {
             None => Ok(()),
@@ -85,7 +85,7 @@ impl Keeper {
 
 impl Attendant for Keeper {
     fn committed(&mut self, seq: Seq, tally: Tally) -> Result<(), StoreError> {
-        self.places.expect()?;
+        self.places.look()?;
         let reserved = tally.next_job > self.tally.next_job;
         (self.marker.seq, self.tally) = (seq, tally);
         let (instance, at) = (self.marker.instance, tally.at(self.marker.epoch, seq));
@@ -100,7 +100,7 @@ impl Attendant for Keeper {
     }
 
     fn idle(&mut self) -> Result<(), StoreError> {
-        self.places.expect()?;
+        self.places.look()?;
         if self.is_synced { Ok(()) } else { self.sync() }
     }
 
@@ -108,7 +108,7 @@ impl Attendant for Keeper {
         // Only lower bounds: without them less is noticed, nothing is lost.
         let _ = self.sync();
         // A marker that is written anew would lie in the place of another store.
-        if self.places.expect().is_ok() {
+        if self.places.look().is_ok() {
             let _ = self.marker.write(&self.directory);
         }
     }
