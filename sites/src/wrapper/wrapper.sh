@@ -23,7 +23,8 @@
 #
 # Exit codes: 0 over, 75 the directory is taken (nothing was touched), 74 the site failed.
 # Signals: TERM and INT end the payload (TERM, grace, KILL), USR1 and XCPU are
-# passed on, USR2 means: look again. What TERM asks for is done inside its trap,
+# passed on, USR2 means: look again. Under a batch system TSTP and CONT mean that
+# the job is suspended, and goes on. What TERM asks for is done inside its trap,
 # because a flag set just before `wait` blocks would be seen too late. USR2 sets
 # a flag, and who sends it does so again: traps that interrupt each other lose
 # exit codes in some shells, and run out of stack in all. A forked shell loses
@@ -101,7 +102,7 @@ pause() {
 alarm() {
     before=$! left=$1
     trap '[ "$!" = "$before" ] || kill -s KILL "$!" 2> /dev/null; exit' TERM
-    trap - INT USR1 USR2 XCPU
+    trap - INT USR1 USR2 XCPU TSTP CONT
     # Called off before it could hear it? Only the end of the wrapper makes `exit` go away.
     [ ! -e exit ] || exit
     while wrapper_lives; do
@@ -192,6 +193,26 @@ on_end() {
 on_pass() {
     tick=1
     if [ -n "$payload" ]; then signal "$1"; else missed=$1; fi
+}
+
+# A batch system suspends a job by TSTP and STOP, and lets it go on by CONT: meanwhile nothing of
+# its time runs.
+on_stop() {
+    tick=1
+    [ -z "$stopped" ] || return 0
+    clock
+    stopped=$now
+}
+
+on_resume() {
+    tick=1
+    [ -n "$stopped" ] || return 0
+    clock
+    end_at=$((end_at + now - stopped)) warn_at=$((warn_at + now - stopped))
+    stopped=
+    # Its alarm rings too early: another one is due.
+    [ -n "$warn" ] || warn_at=$end_at
+    ticks=1
 }
 
 # Does what is due when an alarm has rung.
@@ -371,7 +392,7 @@ clear_way() {
 
 # Writes how it ended, and ends. A full disk may be full for a moment only.
 finish() {
-    trap '' TERM INT USR1 USR2 XCPU HUP
+    trap '' TERM INT USR1 USR2 XCPU TSTP CONT HUP
     call_off
     clock
     tries=60
@@ -492,7 +513,7 @@ attend() {
         [ -n "$tick" ] || [ "$status" -gt 128 ] || break
         # If the payload is gone too, its status was this one, or is still kept.
         if ! kill -0 "$payload" 2> /dev/null; then
-            trap '' TERM INT USR1 USR2 XCPU HUP
+            trap '' TERM INT USR1 USR2 XCPU TSTP CONT HUP
             for turn in 1 2; do
                 before=$status
                 wait "$payload" 2> /dev/null
@@ -659,6 +680,7 @@ main() {
     attempt=$1/attempts/$2 spool=$1/spool/$2 tag=$2
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
+    end_at=0 warn_at=0 stopped=
     bell= batch= number= over= exit_word= void_word= session=
     case ${3-} in
     bell) bell=1 ;;
@@ -672,6 +694,7 @@ main() {
     trap 'on_pass USR1' USR1
     trap 'on_pass XCPU' XCPU
     trap 'tick=1 rung=1' USR2
+    [ -z "$batch" ] || { trap on_stop TSTP && trap on_resume CONT; }
     trap : HUP
     take
     run

@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{ExitCause, GateState, Go};
 use cospan_sites::wrapper::parameters::encode_go_for_site;
 use cospan_sites::wrapper::state;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::bench::{Bench, go, our_tag, script, with_each_shell};
+use super::bench::{Bench, go, our_tag, script, shells, with_each_shell};
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
@@ -78,4 +78,45 @@ fn nothing_starts_after_the_last_moment_in_the_sites_time() {
         assert_eq!(bench.exit(), Some(ExitCause::TooLate));
         assert_eq!(bench.printed(), b"");
     });
+}
+
+/// Asleep it goes on, as a payload that waits for something else does.
+#[test]
+fn a_job_that_is_suspended_loses_nothing_of_its_wall_time() {
+    for shell in shells() {
+        let mut bench = Bench::new(shell);
+        bench.pace.wall_time = DurationMs::from_secs(6);
+        let wrapper = bench.at_gate_with(&["batch"], &script("exec sleep 9"));
+        assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+        let payload = payload(&bench);
+        wrapper.signal(Signal::TSTP);
+        std::thread::sleep(Duration::from_secs(2));
+        let both = |signal| {
+            wrapper.signal(signal);
+            kill_process_group(payload, signal).unwrap();
+        };
+        both(Signal::STOP);
+        std::thread::sleep(Duration::from_secs(5));
+        both(Signal::CONT);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(0)));
+    }
+}
+
+/// And has no more of it than it was given.
+#[test]
+fn a_job_that_was_suspended_ends_at_its_wall_time_all_the_same() {
+    for shell in shells() {
+        let mut bench = Bench::new(shell);
+        bench.pace.wall_time = DurationMs::from_secs(3);
+        let wrapper = bench.at_gate_with(&["batch"], &script("exec sleep 100"));
+        assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+        payload(&bench);
+        wrapper.signal(Signal::TSTP);
+        std::thread::sleep(Duration::from_secs(2));
+        wrapper.signal(Signal::CONT);
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::WallTime));
+        assert!(bench.ran_hundredths() >= 350, "{}", bench.ran_hundredths());
+    }
 }
