@@ -165,7 +165,8 @@ impl Ground {
             if all.iter().all(|job| job.phase.is_final()) || begin.elapsed() > END_MAX {
                 return Ok(all);
             }
-            std::thread::sleep(Duration::from_millis(100));
+            self.keep_in_service(ALPHA, &[]);
+            std::thread::sleep(Duration::from_millis(500));
         }
     }
 
@@ -230,6 +231,18 @@ impl Ground {
         })
     }
 
+    /// What an operator does after a controller gave numbers out twice: nodes that Slurm drained for
+    /// it are put back into service, and jobs that it holds for it released.
+    pub(super) fn keep_in_service(&self, cluster: Cluster, held: &[String]) {
+        let node = format!("nodename={}0", cluster.name);
+        let control = ["timeout", "2", "scontrol"];
+        // It may be in service, and the job not held.
+        let _ = self.operate(cluster, &[&control[..], &["update", &node, "state=resume"]].concat());
+        for job in held {
+            let _ = self.operate(cluster, &[&control[..], &["release", job]].concat());
+        }
+    }
+
     /// This program again, as the user.
     pub(super) fn program(&self) -> Command {
         let mut command = Command::new(self.place.join("cospan"));
@@ -261,7 +274,7 @@ impl Drop for Ground {
 /// A job file.
 fn document(parts: &[Part], script: &str, more: &str) -> String {
     let request = if parts.iter().all(|part| part.site.is_some()) { "fixed" } else { "non-fixed" };
-    let mut text = format!("wall_time = \"2m\"\nrequest = \"{request}\"\n{more}\n");
+    let mut text = format!("wall_time = \"10m\"\nrequest = \"{request}\"\n{more}\n");
     for (number, Part { site, processors }) in parts.iter().enumerate() {
         let site = site.map_or_else(String::new, |site| format!("site = \"{site}\"\n"));
         text += &format!(

@@ -1,6 +1,8 @@
 //! Payloads that others end: none of them may count as success, and each is judged as the book's
 //! table of ends says.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 
 use super::ground::{ALPHA, Ground, Part};
@@ -55,13 +57,18 @@ fn judge(ground: &Ground, deed: Deed, judged: &mut Judged) -> Result<()> {
     let numbers: Vec<String> =
         running.iter().filter_map(|job| job.components[0].lrm_id.clone()).collect();
     do_it(ground, deed, &numbers)?;
-    let over = |job: &JobReport| job.components[0].attempt > 1 || job.phase.state != "running";
+    // An attempt that was withdrawn before it ran is none of those that are judged here.
+    let before: BTreeMap<u64, &JobReport> = running.iter().map(|job| (job.id, job)).collect();
+    let over = |job: &JobReport| {
+        job.components[0].attempt > before[&job.id].components[0].attempt
+            || job.phase.state != "running"
+    };
     ground.await_jobs("judged", &jobs, over)?;
     ground.cancel(&jobs)?;
     let ended = ground.await_ends(&jobs)?;
     judged.payloads += ended.len();
     judged.false_success += ended.iter().filter(|job| job.phase.state == "finished").count();
-    for job in ended.iter().filter(|job| !is_judged_so(job, deed)) {
+    for job in ended.iter().filter(|job| !is_judged_so(job, before[&job.id], deed)) {
         judged.misjudged += 1;
         let (id, setbacks) = (job.id, &job.setbacks);
         crate::cli::progress(&format!("{deed:?}: job {id} was judged otherwise: {setbacks:?}"));
@@ -105,10 +112,11 @@ fn do_it(ground: &Ground, deed: Deed, numbers: &[String]) -> Result<()> {
 }
 
 /// Whose error it was, by the table of ends.
-fn is_judged_so(job: &JobReport, deed: Deed) -> bool {
+fn is_judged_so(job: &JobReport, before: &JobReport, deed: Deed) -> bool {
     let sites = match deed {
         Deed::Cancelled | Deed::Deleted | Deed::Preempted | Deed::TimedOut => false,
         Deed::NodeFailed => true,
     };
-    job.setbacks.own_errors == 0 && (job.setbacks.site_errors > 0) == sites
+    let (now, then) = (&job.setbacks, &before.setbacks);
+    now.own_errors == then.own_errors && (now.site_errors > then.site_errors) == sites
 }

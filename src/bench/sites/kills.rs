@@ -1,6 +1,7 @@
 //! A controller that is killed right after it acknowledged something, or frozen until its
 //! clients give up.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -63,26 +64,36 @@ fn kill_after_submissions(
     // The numbers of what was forgotten are given out again.
     let foreign = foreign_jobs(ground, round)?;
     count(ground, &jobs, &mut kills.lost, &mut kills.doubled)?;
-    kills.foreign += foreign.iter().filter(|marker| !await_marker(ground, marker)).count();
+    kills.foreign += foreign.iter().filter(|job| !await_end(ground, job)).count();
     Ok(())
 }
 
-/// Jobs of the same user that have nothing to do with us; each leaves a file when it ends by
-/// itself.
-fn foreign_jobs(ground: &Ground, round: u32) -> Result<Vec<std::path::PathBuf>> {
+/// A job of the same user that has nothing to do with us.
+struct Foreign {
+    number: String,
+    /// A file that it leaves when it ends by itself.
+    marker: PathBuf,
+}
+
+fn foreign_jobs(ground: &Ground, round: u32) -> Result<Vec<Foreign>> {
     let place = ground.directory("foreign")?;
     (0..JOBS)
         .map(|number| {
             let marker = place.join(format!("{round}-{number}"));
             let work = format!("sleep 6; : > {}", marker.display());
-            ground.slurm(ALPHA, &["sbatch", "-o", "/dev/null", "-J", "wave", "--wrap", &work])?;
-            Ok(marker)
+            let words = ["sbatch", "--parsable", "-o", "/dev/null", "-J", "wave", "--wrap", &work];
+            Ok(Foreign { number: ground.slurm(ALPHA, &words)?, marker })
         })
         .collect()
 }
 
-fn await_marker(ground: &Ground, marker: &std::path::Path) -> bool {
-    ground.wait("a foreign job ends", || Ok(marker.exists())).is_ok()
+fn await_end(ground: &Ground, job: &Foreign) -> bool {
+    let number = std::slice::from_ref(&job.number);
+    let is_over = || {
+        ground.keep_in_service(ALPHA, number);
+        Ok(job.marker.exists())
+    };
+    ground.wait("a foreign job ends", is_over).is_ok()
 }
 
 fn count(ground: &Ground, jobs: &[u64], lost: &mut usize, doubled: &mut usize) -> Result<()> {
