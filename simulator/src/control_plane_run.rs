@@ -37,6 +37,7 @@ use super::kinds::Kind;
 use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
+use super::slurm::SlurmCluster;
 use super::stalls::{self, Patient, Stalls};
 
 /// Turns of the runtime after a death.
@@ -339,7 +340,7 @@ fn open(
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&registry)?),
-        sites: sites(environment, clock, kill_switch, opened.instance),
+        sites: sites(environment, clock, kill_switch, opened.instance)?,
         store: Arc::new(MortalJournal(disk.clone())),
         messenger: Arc::new(SimMessenger {
             call_faults: environment.call_faults.clone(),
@@ -361,13 +362,14 @@ fn sites(
     clock: &Arc<dyn Clock>,
     kill_switch: &Arc<KillSwitch>,
     instance: InstanceId,
-) -> Vec<Arc<dyn Site>> {
+) -> Result<Vec<Arc<dyn Site>>> {
     let named = |world: &crate::world::World| {
         let names = world.sites().iter().map(|site| site.name().clone());
         names.filter_map(|name| Some((world.index_of(&name)?, name))).collect::<Vec<_>>()
     };
-    let site = |(index, name)| -> Arc<dyn Site> {
-        Arc::new(SimulatedSite {
+    let by_slurm = environment.world.read(crate::world::World::is_driven_by_slurm);
+    let site = |(index, name)| -> Result<Arc<dyn Site>> {
+        let plain = SimulatedSite {
             name,
             index,
             world: environment.world.clone(),
@@ -377,7 +379,8 @@ fn sites(
             lives: environment.lives.clone(),
             instance,
             hints: environment.hints,
-        })
+        };
+        Ok(if by_slurm { Arc::new(SlurmCluster::new(plain)?) } else { Arc::new(plain) })
     };
     environment.world.read(named).into_iter().map(site).collect()
 }

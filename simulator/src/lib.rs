@@ -32,6 +32,9 @@ pub mod settings;
 mod site;
 #[cfg(test)]
 mod site_tests;
+mod slurm;
+#[cfg(test)]
+mod slurm_tests;
 pub mod stalls;
 #[cfg(test)]
 mod stalls_tests;

@@ -143,3 +143,19 @@ fn what_waits_in_queues_lives_through_deaths_of_the_control_plane() {
         assert_eq!(job.setbacks.site_errors, 0, "seed {seed}");
     }
 }
+
+/// By the real adapter of Slurm and its parsers, whatever the seed, and whenever they die.
+#[test]
+fn it_starts_together_where_sites_are_driven_by_the_adapter_of_slurm() {
+    for seed in 1..=20_u64 {
+        let environment = environment([10, 30], seed);
+        environment.world.at(BEGINS, World::drive_by_slurm);
+        let deaths: Vec<u64> = (1..=seed % 8).map(|death| death * 227 + seed * 13).collect();
+        let job = run(&environment, &wide(AcquisitionMode::Queued), &deaths, seed);
+        assert_eq!(job.phase.kind(), PhaseKind::Finished, "seed {seed}: {job:?}");
+        let (began, _) = ledger(&environment);
+        assert!(began.len() % 2 == 0, "seed {seed}: {began:?}");
+        assert!(began[1].since(began[0]) < DurationMs(10_000), "seed {seed}: {began:?}");
+        assert_eq!(job.setbacks.site_errors, 0, "seed {seed}");
+    }
+}

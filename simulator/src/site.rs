@@ -78,7 +78,7 @@ impl SimulatedSite {
     }
 
     /// The same for a call of which it is known what becomes of it.
-    async fn meet<T: Send + 'static>(
+    pub(super) async fn meet<T: Send + 'static>(
         &self,
         fate: Fate,
         name: &'static str,

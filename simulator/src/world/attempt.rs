@@ -32,11 +32,15 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// A program that is not ours runs for a second.
+    /// A program that is not ours runs for a second. Of shell scripts only `exit` is understood.
     fn of(order: &AttemptOrder) -> Self {
+        let words = &order.program.arguments;
+        let script = words.get(1).filter(|_| words.first().is_some_and(|word| &**word == "-c"));
+        let exits = script.and_then(|script| script.strip_prefix("exit ")?.parse().ok());
         let number = |at: usize| order.program.arguments.get(at).and_then(|word| word.parse().ok());
         let run_time = DurationMs(number(0).unwrap_or(1_000));
-        let code = number(1).and_then(|code: u64| i32::try_from(code).ok()).unwrap_or(0);
+        let code = number(1).and_then(|code: u64| i32::try_from(code).ok());
+        let code = code.or(exits).unwrap_or(0);
         let slowdown_per_mille = number(2).unwrap_or(0);
         let missing = matches!(&order.program.executable,
             Executable::AtSite(path) if &**path == MISSING_PROGRAM);

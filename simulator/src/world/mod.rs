@@ -12,6 +12,7 @@ pub mod copies;
 mod doubles;
 pub mod ledger;
 pub mod network;
+pub mod slurm;
 pub mod trouble;
 
 use std::collections::BTreeMap;
@@ -82,6 +83,8 @@ pub struct World {
     rival: Option<AttemptOrder>,
     /// Whether batch jobs whose node died are put back into the queue.
     requeues: bool,
+    /// Whether control planes drive its sites by the adapter of Slurm.
+    by_slurm: bool,
 }
 
 impl World {
@@ -118,6 +121,7 @@ impl World {
             struck: Struck::new(),
             rival: None,
             requeues: false,
+            by_slurm: false,
         };
         for at in 0..world.sites.len() {
             world.expect_local_user(SiteIndex(at));
@@ -135,6 +139,16 @@ impl World {
     /// asked for that.
     pub fn set_requeues(&mut self, requeues: bool) {
         self.requeues = requeues;
+    }
+
+    /// Control planes drive its sites by the adapter of Slurm from now on.
+    pub fn drive_by_slurm(&mut self) {
+        self.by_slurm = true;
+    }
+
+    /// Whether they do.
+    pub fn is_driven_by_slurm(&self) -> bool {
+        self.by_slurm
     }
 
     /// The time that it has reached.

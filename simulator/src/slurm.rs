@@ -1,0 +1,190 @@
+//! A simulated site that is driven by the real adapter of Slurm: its commands and its wrappers'
+//! files are answered from the world, and what carries calls is what carries those of the others.
+//! Files of the site go by the plain way: in this world they have no bytes.
+
+mod request;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationUs};
+use cospan_sites::exec::{Command, Ended, Exec, ExecError, Output, Work};
+use cospan_sites::port::{
+    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
+    Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+};
+use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+
+use super::kinds::Kind;
+use super::site::SimulatedSite;
+use crate::world::World;
+use crate::world::slurm::ROOT;
+use request::Asked;
+
+/// A simulated site behind the adapter of Slurm.
+pub(super) struct SlurmCluster {
+    plain: SimulatedSite,
+    slurm: SlurmSite,
+}
+
+impl SlurmCluster {
+    /// The site as the adapter sees it.
+    ///
+    /// # Errors
+    /// The adapter does not take its configuration.
+    pub(super) fn new(plain: SimulatedSite) -> Result<Self, SiteError> {
+        let told = plain.world.read(|world| world.describe(plain.index));
+        // Nothing is copied by it.
+        let agent = vec!["/nowhere/agent".into()];
+        let total = Resources::processors(told.total.processors);
+        let mut config = SlurmConfig::new(plain.name.clone(), PathBuf::from(ROOT), total, agent);
+        config.labels = told.labels;
+        config.queues = told.capabilities.queues;
+        let slurm = SlurmSite::remote(config, Arc::new(SimulatedExec(plain.clone())))?;
+        Ok(Self { plain, slurm })
+    }
+}
+
+/// Runs what the adapter asks for in the world.
+struct SimulatedExec(SimulatedSite);
+
+impl fmt::Debug for SimulatedExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SimulatedExec").field(&self.0.name).finish()
+    }
+}
+
+fn failed(error: SiteError) -> Result<String, ExecError> {
+    let (kind, why) = match error {
+        SiteError::Refused(why) | SiteError::Unfit(why) => ("refused", why),
+        SiteError::SiteFull(why) => ("full", why),
+        SiteError::NotSent(why) => return Err(ExecError::NotStarted(why)),
+        SiteError::LockedOut(why) => return Err(ExecError::LockedOut(why)),
+        SiteError::OutcomeUnknown(why) => return Err(ExecError::PerhapsDone(why)),
+    };
+    Ok(format!("fail {kind} {why}\n"))
+}
+
+impl SimulatedExec {
+    async fn answer(&self, asked: Asked) -> Result<String, SiteError> {
+        let fate = self.0.call_faults.draw();
+        let (name, pretended) = (asked.verb.call(), asked.verb.pretended());
+        let idle = self.wrong_idle(fate.fault, fate.dice, name);
+        let kill_switch = self.0.kill_switch.clone();
+        let act = move |world: &mut World, site| asked.carry_out(world, site, idle, &kill_switch);
+        self.0.meet(fate, name, pretended, act).await
+    }
+
+    /// A number of idle processors that is not so, if that is its fate.
+    fn wrong_idle(&self, fault: Option<Kind>, dice: u64, name: &'static str) -> Option<u32> {
+        let site = self.0.index.index();
+        let (total, idle) = self.0.world.read(|world| {
+            let cluster = &world.sites()[site];
+            (cluster.processors(), cluster.spare_processors())
+        });
+        let wrong = (dice % u64::from(total + 1)) as u32;
+        let strikes = fault == Some(Kind::WrongIdle) && name == "status" && idle != Some(wrong);
+        strikes.then(|| {
+            self.0.call_faults.note(Kind::WrongIdle, "status");
+            wrong
+        })
+    }
+}
+
+#[async_trait]
+impl Exec for SimulatedExec {
+    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+        let Work::Script { words, .. } = &command.work else {
+            return Err(ExecError::NotStarted("there is no such program".to_owned()));
+        };
+        let asked = Asked::read(words, &command.input).map_err(ExecError::NotStarted)?;
+        let stdout = match self.answer(asked).await {
+            Ok(answer) => answer + "done\n",
+            Err(error) => failed(error)?,
+        };
+        Ok(Output { ended: Ended::Code(0), stdout: stdout.into_bytes(), stderr: Vec::new() })
+    }
+}
+
+#[async_trait]
+impl Site for SlurmCluster {
+    fn name(&self) -> &SiteName {
+        self.plain.name()
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.plain.changes()
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.slurm.describe().await
+    }
+
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        self.slurm.status(tags).await
+    }
+
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        self.slurm.submit(order).await
+    }
+
+    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+        self.slurm.find_by_tag(tag).await
+    }
+
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.slurm.decide_gate(tag, decision).await
+    }
+
+    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        self.slurm.cancel(tag, lrm_id).await
+    }
+
+    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        self.slurm.withdraw(tag, lrm_id).await
+    }
+
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        self.slurm.remove_attempt(tag).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        self.slurm.list_attempts().await
+    }
+
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        self.plain.inspect(place).await
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        self.plain.start_copy(order).await
+    }
+
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        self.plain.copy_status(order).await
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        self.plain.stop_copy(order, discard).await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.plain.has_content(digest).await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.plain.delete_content(digest).await
+    }
+
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+        self.plain.read(what, offset, limit).await
+    }
+
+    async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
+        self.plain.round_trip(to).await
+    }
+}

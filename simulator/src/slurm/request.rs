@@ -1,0 +1,286 @@
+//! What the adapter of Slurm asks its agent for, read back.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use cospan_domain::content::Content;
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, Digest, Epoch, LrmId, RelPath, Round, SiteName, Tag,
+};
+use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Go, Peer, SiteError};
+
+use crate::kill_switch::KillSwitch;
+use crate::world::{SiteIndex, World};
+
+/// One thing that is asked for, with what follows its name.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verb {
+    Describe,
+    Status(Vec<Tag>),
+    Submit(Box<AttemptOrder>),
+    Find(Tag),
+    Gate(Tag, GateDecision),
+    Cancel(Tag),
+    Withdraw(Tag, u64),
+    Remove(Tag),
+    List,
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    pub(super) verb: Verb,
+}
+
+impl Verb {
+    /// The call of the port that it belongs to.
+    pub(super) fn call(&self) -> &'static str {
+        match self {
+            Verb::Describe => "describe",
+            Verb::Status(_) => "status",
+            Verb::Submit(_) => "submit",
+            Verb::Find(_) => "find-by-tag",
+            Verb::Gate(..) => "decide-gate",
+            Verb::Cancel(_) | Verb::Withdraw(..) => "cancel",
+            Verb::Remove(_) => "remove-attempt",
+            Verb::List => "list-attempts",
+        }
+    }
+
+    /// The answer of one that may be answered as if it had been carried out.
+    pub(super) fn pretended(&self) -> Option<String> {
+        match self {
+            Verb::Submit(_) => Some("number 0\n".to_owned()),
+            Verb::Cancel(_) | Verb::Withdraw(..) => Some("verdict void\n".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// A file of a request, and lines.
+struct Reader<'r>(&'r [u8]);
+
+impl<'r> Reader<'r> {
+    fn line(&mut self) -> Option<&'r str> {
+        let end = self.0.iter().position(|byte| *byte == b'\n')?;
+        let line = std::str::from_utf8(&self.0[..end]).ok()?;
+        self.0 = &self.0[end + 1..];
+        Some(line)
+    }
+
+    fn bytes(&mut self, length: usize) -> Option<&'r [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    /// A value of so many lines.
+    fn value(&mut self, lines: usize) -> Option<String> {
+        let lines: Option<Vec<&str>> = (0..lines).map(|_| self.line()).collect();
+        Some(lines?.join("\n"))
+    }
+}
+
+impl Asked {
+    /// Reads the words and the input of a request.
+    ///
+    /// # Errors
+    /// It is none that this site understands.
+    pub(super) fn read(words: &[OsString], input: &[u8]) -> Result<Self, String> {
+        let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
+        let verb = words.and_then(|words| verb(words.get(3..)?, Reader(input)));
+        verb.map(|verb| Self { verb }).ok_or_else(|| "a request that cannot be read".to_owned())
+    }
+
+    /// Does it in the world.
+    pub(super) fn carry_out(
+        &self,
+        world: &mut World,
+        site: SiteIndex,
+        idle: Option<u32>,
+        kill_switch: &KillSwitch,
+    ) -> Result<String, SiteError> {
+        match &self.verb {
+            Verb::Describe => Ok(world.slurm_describes(site)),
+            Verb::Status(tags) => Ok(world.slurm_status(site, tags, idle)),
+            Verb::Submit(order) => {
+                let number = world.submit(site, order)?.lrm_id;
+                Ok(format!("number {}\n", number.as_str().split('.').next().unwrap_or_default()))
+            }
+            Verb::Find(tag) => Ok(world.slurm_finds(site, *tag)),
+            Verb::Gate(tag, decision) => gate(world, site, *tag, decision, kill_switch),
+            Verb::Cancel(tag) => {
+                let state = world.decide_gate(site, *tag, &GateDecision::Void)?;
+                world.cancel(site, *tag, None);
+                Ok(verdict(state))
+            }
+            Verb::Withdraw(tag, number) => {
+                let name = world.sites()[site.index()].name().clone();
+                let id = LrmId::new(&format!("{number}.{name}"));
+                let id = id.map_err(|error| SiteError::Refused(error.to_string()))?;
+                world.withdraw(site, *tag, &id);
+                Ok(String::new())
+            }
+            Verb::Remove(tag) => world.remove_attempt(site, *tag).map(|()| String::new()),
+            Verb::List => Ok(world.slurm_lists(site)),
+        }
+    }
+}
+
+fn verdict(state: GateState) -> String {
+    let word = if state == GateState::Opened { "go" } else { "void" };
+    format!("verdict {word}\n")
+}
+
+fn gate(
+    world: &mut World,
+    site: SiteIndex,
+    tag: Tag,
+    decision: &GateDecision,
+    kill_switch: &KillSwitch,
+) -> Result<String, SiteError> {
+    let state = world.decide_gate(site, tag, decision)?;
+    if let GateDecision::Go(go) = decision
+        && state == GateState::Opened
+        && world.awaits_gates(tag, go)
+    {
+        kill_switch.between_gates();
+    }
+    Ok(verdict(state))
+}
+
+fn verb(words: &[&str], input: Reader<'_>) -> Option<Verb> {
+    let tag = || words.get(1)?.parse().ok();
+    Some(match *words.first()? {
+        "describe" => Verb::Describe,
+        "status" => Verb::Status(tags(input)?),
+        "submit" => Verb::Submit(Box::new(order(tag()?, input)?)),
+        "find" => Verb::Find(tag()?),
+        "gate" if words.get(2) == Some(&"void") => Verb::Gate(tag()?, GateDecision::Void),
+        "gate" => Verb::Gate(tag()?, GateDecision::Go(go(input)?)),
+        "cancel" => Verb::Cancel(tag()?),
+        "withdraw" => Verb::Withdraw(tag()?, words.get(2)?.parse().ok()?),
+        "remove" => Verb::Remove(tag()?),
+        "list" => Verb::List,
+        _ => return None,
+    })
+}
+
+fn tags(mut input: Reader<'_>) -> Option<Vec<Tag>> {
+    let mut tags = Vec::new();
+    loop {
+        match input.line()?.split_once(' ') {
+            Some(("tag", tag)) => tags.push(tag.parse().ok()?),
+            _ => return Some(tags),
+        }
+    }
+}
+
+/// An order, as `sbatch` and the wrapper get it.
+fn order(tag: Tag, mut input: Reader<'_>) -> Option<AttemptOrder> {
+    let mut options = BTreeMap::new();
+    let mut files = BTreeMap::new();
+    loop {
+        let line = input.line()?;
+        match line.split_once(' ') {
+            Some(("option", option)) => {
+                let (name, value) = option.split_once('=').unwrap_or((option, ""));
+                options.insert(name, value);
+            }
+            Some(("file", file)) => {
+                let (name, length) = file.rsplit_once(' ')?;
+                files.insert(name, input.bytes(length.parse().ok()?)?);
+            }
+            _ => break,
+        }
+    }
+    let mut order = parameters(tag, Reader(files.get("params")?))?;
+    order.resources = Resources::processors(options.get("--ntasks")?.parse().ok()?);
+    if let Some(begin) = options.get("--begin") {
+        let seconds = begin.strip_prefix("now+")?.strip_suffix("seconds")?;
+        order.begin_in = DurationMs::from_secs(seconds.parse().ok()?);
+    }
+    let inputs = files.get("inputs").map(|list| inputs(Reader(list)));
+    order.inputs = inputs.unwrap_or(Some(Vec::new()))?;
+    Some(order)
+}
+
+fn parameters(tag: Tag, mut params: Reader<'_>) -> Option<AttemptOrder> {
+    let (mut executable, mut arguments, mut lists_hosts) = (String::new(), Vec::new(), false);
+    let (mut hold_max, mut wall_time) = (DurationMs::ZERO, DurationMs::ZERO);
+    loop {
+        let (key, rest) = params.line()?.split_once(' ')?;
+        let mut value = || params.value(rest.rsplit(' ').next()?.parse().ok()?);
+        match key {
+            "hold_s" => hold_max = DurationMs::from_secs(rest.parse().ok()?),
+            "wall_s" => wall_time = DurationMs::from_secs(rest.parse().ok()?),
+            "hosts" => lists_hosts = true,
+            "exe" => executable = value()?,
+            "arg" => arguments.push(Arc::from(value()?)),
+            "dir" | "setup" | "env" => drop(value()?),
+            "end" => break,
+            _ => {}
+        }
+    }
+    let program = Program {
+        executable: Executable::AtSite(executable.into()),
+        arguments,
+        environment: BTreeMap::new(),
+        directory: None,
+        setup: Vec::new(),
+    };
+    let plain = AttemptOrder::plain(tag, program, wall_time);
+    Some(AttemptOrder { hold_max, lists_hosts, ..plain })
+}
+
+/// Contents that a wrapper puts in place; how large they are is not told.
+fn inputs(mut list: Reader<'_>) -> Option<Vec<(Content, RelPath)>> {
+    let mut inputs = Vec::new();
+    loop {
+        let line = list.line()?;
+        let Some(lengths) = line.strip_prefix("input ") else { return Some(inputs) };
+        let mut lengths = lengths.split(' ').skip(1).map(str::parse);
+        let (source, target) = (lengths.next()?.ok()?, lengths.next()?.ok()?);
+        let (source, target) = (list.value(source)?, list.value(target)?);
+        let digest: Digest = source.rsplit('/').next()?.parse().ok()?;
+        let content = Content { digest, size: Bytes(0) };
+        inputs.push((content, RelPath::new(&target).ok()?));
+    }
+}
+
+fn go(mut input: Reader<'_>) -> Option<Go> {
+    let mut fields = BTreeMap::new();
+    let mut peers = Vec::new();
+    while let Some(line) = input.line() {
+        match line.split_once(' ') {
+            Some(("peer", rest)) => peers.push(peer(rest)?),
+            Some((key, value)) => drop(fields.insert(key, value.parse::<u64>().ok()?)),
+            None => {}
+        }
+    }
+    let field = |name| fields.get(name).copied();
+    let small = |name| u32::try_from(field(name)?).ok();
+    Some(Go {
+        round: Round(small("round")?),
+        epoch: Epoch(field("epoch")?),
+        start_at: Timestamp(field("start_at")?),
+        start_by: Timestamp(field("start_by_ms")?),
+        rank: ComponentIndex(small("rank")?),
+        peers,
+    })
+}
+
+fn peer(line: &str) -> Option<Peer> {
+    let mut words = line.split(' ').skip(1);
+    let (attempt, site, processors) = (words.next()?, words.next()?, words.next()?);
+    Some(Peer {
+        attempt: Attempt(attempt.parse().ok()?),
+        site: SiteName::new(site).ok()?,
+        host: words.next().unwrap_or_default().to_owned(),
+        processors: processors.parse().ok()?,
+    })
+}

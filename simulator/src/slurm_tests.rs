@@ -1,0 +1,227 @@
+//! The contract of sites over a simulated world, by the adapter of Slurm: as far as it does not
+//! take what payloads print, which simulated ones do not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_rt::System;
+use cospan_actors::clock::RuntimeClock;
+use cospan_domain::ids::{HostName, InstanceId, RelPath, SiteName};
+use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
+use cospan_sites::contract::{self, SiteFixture, await_seen, order, program, start, tag};
+use cospan_sites::port::{EndedBySite, ExitCause, Observation, Site, SiteError};
+
+use super::call_faults::{CallFaultModel, FaultRates};
+use super::handle::WorldHandle;
+use super::kill_switch::KillSwitch;
+use super::site::SimulatedSite;
+use super::slurm::SlurmCluster;
+use crate::world::attempt::PROGRAM;
+use crate::world::batch::Discipline;
+use crate::world::cluster::ClusterSpec;
+use crate::world::trouble::Trouble;
+use crate::world::{Pace, World};
+
+const BEGINS: Timestamp = Timestamp(1_000_000_000_000);
+
+/// A site of four processors.
+struct Fixture {
+    plain: SimulatedSite,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let name = SiteName::new("delft").unwrap();
+        let spec = ClusterSpec {
+            name: name.clone(),
+            nodes: 2,
+            processors_per_node: 2,
+            discipline: Discipline::Easy,
+            local_jobs: Vec::new(),
+            queues: true,
+            files: BTreeMap::new(),
+        };
+        let world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);
+        let index = world.index_of(&name).unwrap();
+        let call_faults = Arc::new(CallFaultModel::new(FaultRates::default(), 1));
+        let plain = SimulatedSite {
+            name,
+            index,
+            world: WorldHandle::new(world),
+            clock: Arc::new(RuntimeClock::starting_at(BEGINS)),
+            kill_switch: KillSwitch::at(None, call_faults.tally().clone()),
+            call_faults,
+            lives: Arc::default(),
+            instance: InstanceId::from_random(1),
+            hints: false,
+        };
+        Self { plain }
+    }
+
+    fn trouble(&self, trouble: Trouble) {
+        let (index, now) = (self.plain.index, self.plain.clock.now());
+        self.plain.world.at(now, |world| world.plan(now, index, trouble));
+    }
+
+    fn adapter(&self) -> Arc<dyn Site> {
+        Arc::new(SlurmCluster::new(self.plain.clone()).unwrap())
+    }
+}
+
+impl SiteFixture for Fixture {
+    fn site(&self) -> Arc<dyn Site> {
+        self.adapter()
+    }
+
+    fn reopened(&self) -> Arc<dyn Site> {
+        self.adapter()
+    }
+
+    fn take_away(&self) {
+        self.trouble(Trouble::Revoked(true));
+    }
+
+    fn bring_back(&self) {
+        self.trouble(Trouble::Revoked(false));
+    }
+
+    fn put_user_file(&self, _: &RelPath, _: &[u8]) {}
+
+    fn near(&self) -> (HostName, DurationUs) {
+        (HostName::new("delft").unwrap(), DurationUs(0))
+    }
+
+    fn mute(&self) -> HostName {
+        HostName::new("nobody").unwrap()
+    }
+}
+
+/// Under virtual time: what takes minutes there takes none here.
+fn with(test: impl AsyncFnOnce(&Fixture)) {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap()
+    };
+    System::with_tokio_rt(runtime).block_on(async {
+        let fixture = Fixture::new();
+        let clock = fixture.plain.clock.clone();
+        let driven = actix_rt::spawn(fixture.plain.world.clone().drive(move || clock.now()));
+        test(&fixture).await;
+        driven.abort();
+    });
+}
+
+macro_rules! promises {
+    ($($name:ident)+) => {
+        $(
+            #[test]
+            fn $name() {
+                with(async |fixture| contract::$name(fixture).await);
+            }
+        )+
+    };
+}
+
+promises! {
+    an_unknown_tag_is_absent
+    an_exit_code_is_seen_as_it_was
+    go_without_a_directory_is_refused
+    void_without_a_directory_keeps_a_late_wrapper_out
+    the_first_decision_stands
+    a_wrapper_that_is_held_too_long_closes_the_gate_itself
+    what_exceeds_the_whole_site_is_refused
+    cancelling_at_the_gate_voids_the_attempt
+    cancelling_an_unknown_attempt_keeps_it_from_ever_running
+    only_ended_attempts_are_removed
+    what_left_something_is_listed
+    a_submission_is_found_by_its_tag
+    only_what_waits_in_the_queue_is_withdrawn
+}
+
+/// A payload that runs so long and exits with a code.
+fn payload(ms: &str, code: &str) -> cospan_domain::job::spec::Program {
+    program(PROGRAM, &[ms, code])
+}
+
+#[test]
+fn a_payload_goes_through_all_its_states_and_its_code_is_told() {
+    with(async |fixture| {
+        let site = fixture.site();
+        for (number, code) in [(1, 0), (2, 3)] {
+            start(&*site, &order(tag(number), payload("90000", &code.to_string()))).await;
+            await_seen(&*site, tag(number), |seen| matches!(seen, Observation::Begun(_))).await;
+            let seen =
+                await_seen(&*site, tag(number), |seen| matches!(seen, Observation::Exited(_)));
+            let Observation::Exited(exit) = seen.await else { unreachable!() };
+            assert_eq!(exit.cause, ExitCause::Code(code));
+            assert_eq!(exit.ended_at.since(exit.began_at), DurationMs(90_000));
+        }
+    });
+}
+
+#[test]
+fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
+    with(async |fixture| {
+        let site = fixture.site();
+        let mut all = order(tag(1), payload("600000", "0"));
+        all.resources = site.describe().await.unwrap().total;
+        start(&*site, &all).await;
+        site.submit(&order(tag(2), payload("1000", "0"))).await.unwrap();
+        let status = site.status(&[tag(2)]).await.unwrap();
+        assert_eq!(status.attempts[&tag(2)], Observation::Queued(None));
+        assert_eq!(status.idle.processors, 0);
+    });
+}
+
+/// The wrapper left nothing, and Slurm knows why.
+#[test]
+fn what_died_with_its_node_is_an_error_of_the_site() {
+    with(async |fixture| {
+        let site = fixture.site();
+        start(&*site, &order(tag(1), payload("600000", "0"))).await;
+        await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+        fixture.trouble(Trouble::SiteDown { repair: DurationMs(1_000) });
+        let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
+        let seen = await_seen(&*site, tag(1), over).await;
+        let Observation::Ended { began: true, why, .. } = seen else { panic!("{seen:?}") };
+        assert_eq!(why, EndedBySite::NodeFailed);
+    });
+}
+
+/// The adapter's own parsers take what is rendered: also the site's index is never mixed up.
+#[test]
+fn an_adapter_describes_what_the_world_has() {
+    with(async |fixture| {
+        let told = fixture.site().describe().await.unwrap();
+        let true_one = fixture.plain.world.read(|world| world.describe(fixture.plain.index));
+        assert_eq!(told.total.processors, true_one.total.processors);
+        assert_eq!(told.manager, "Slurm 22.05.8, cluster delft");
+    });
+}
+
+/// What it was asked before is asked again by whoever comes after a restart.
+#[test]
+fn another_adapter_knows_what_the_first_one_submitted() {
+    with(async |fixture| {
+        start(&*fixture.site(), &order(tag(1), payload("90000", "3"))).await;
+        let second = fixture.reopened();
+        assert_eq!(second.list_attempts().await.unwrap(), [tag(1)]);
+        assert_eq!(second.find_by_tag(tag(1)).await.unwrap().found.len(), 1);
+        assert_eq!(contract::await_exit(&*second, tag(1)).await, ExitCause::Code(3));
+        second.remove_attempt(tag(1)).await.unwrap();
+        assert_eq!(second.list_attempts().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn a_site_that_lets_nobody_in_tells_nothing() {
+    with(async |fixture| {
+        let site = fixture.site();
+        start(&*site, &order(tag(1), payload("600000", "0"))).await;
+        fixture.take_away();
+        assert!(matches!(site.status(&[tag(1)]).await, Err(SiteError::NotSent(_))));
+        assert!(matches!(site.find_by_tag(tag(1)).await, Err(SiteError::NotSent(_))));
+        fixture.bring_back();
+        await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    });
+}
