@@ -78,8 +78,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// What is done to a store; other copies of it lie in the directory.
+type Lose = fn(&Store, &Path);
+
 /// What may become of a store between an end and the next start.
-const LOSSES: [(&str, fn(&Store, &Path)); 6] = [
+const LOSSES: [(&str, Lose); 6] = [
     ("removed", |store, _| std::fs::remove_dir_all(&store.path).unwrap()),
     ("moved away", |store, _| {
         std::fs::rename(&store.path, store.path.with_extension("away")).unwrap();
