@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use cospan_domain::units::DurationMs;
+
 use crate::api::v1::JobDocument;
 use crate::api::v1::job::{JobReport, SubmittedReport};
 use crate::cli::exit::{CliError, Exit};
@@ -63,7 +65,8 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
         ("refused", _) => {
             let why = job.phase.reason.as_deref().unwrap_or("its sites said no");
             let remedy = reservation.next.map(|next| {
-                let next = local(next);
+                // Up to the next second: a start that is earlier would be refused again.
+                let next = local((next.0 + DurationMs(999)).into());
                 format!("the earliest start that would be granted is {next}: --start \"{next}\"")
             });
             let message = format!("job {id} was refused its start: {why}");
