@@ -4,8 +4,7 @@
 //! `COSPAN_TEST_SLURM_CONF` names its configuration file, `COSPAN_TEST_SLURM_ROOT` a directory
 //! that its nodes share. Without them each test says that it was skipped. `COSPAN_TEST_SLURM_SSH`
 //! names a host by which that cluster is reached over SSH under the same account, and
-//! `COSPAN_TEST_SLURM_SSH_CONFIG` a configuration file that knows it. `COSPAN_TEST_SLURM_ORDERS`
-//! names a directory where orders to its controller are left.
+//! `COSPAN_TEST_SLURM_SSH_CONFIG` a configuration file that knows it.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -15,7 +14,6 @@ mod slurm {
     mod directories;
     mod ends;
     pub mod fixture;
-    mod outages;
 }
 
 use slurm::fixture::SlurmSiteFixture;

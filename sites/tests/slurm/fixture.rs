@@ -79,12 +79,6 @@ impl SlurmSiteFixture {
         Some(Self::new(&conf, &place, Some(ssh)))
     }
 
-    /// Where orders to the controller are left; `None`, loudly, where nobody takes them.
-    pub fn orders() -> Option<PathBuf> {
-        let orders = variable("COSPAN_TEST_SLURM_ORDERS");
-        orders.or_else(|| skipped("somebody who hurts Slurm; see COSPAN_TEST_SLURM_ORDERS"))
-    }
-
     fn new(conf: &Path, shared: &Path, mut ssh: Option<SshConfig>) -> Self {
         static FIXTURES: AtomicU32 = AtomicU32::new(0);
         let turn = File::create(shared.join("turn")).unwrap();
