@@ -172,8 +172,7 @@ pub(super) async fn sites(
     let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
     let (ways, sources) = (BTreeMap::new(), Sources::new());
     let totals = local_resources::totals(config, Machine::here());
-    let mut ground =
-        Ground { config, data, agent, roots, ways, sources, totals, seal, instance };
+    let mut ground = Ground { config, data, agent, roots, ways, sources, totals, seal, instance };
     ground.reach()?;
     let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
     for section in &config.site {

@@ -50,11 +50,8 @@ fn a_payload_is_not_overdue_because_our_clock_was_set_between_two_starts() {
     // Two hours ahead after ten seconds.
     let ahead = 7_200;
     world.pass(10 + ahead);
-    let times = SiteTimes {
-        began_at,
-        clock: ClockSkew(-1_000 * ahead as i64),
-        ..SiteTimes::default()
-    };
+    let times =
+        SiteTimes { began_at, clock: ClockSkew(-1_000 * ahead as i64), ..SiteTimes::default() };
     let told =
         is_news(&world.job, &world.parameters, ComponentIndex(0), world.now, times, &begun());
     assert!(!told, "it has run for ten seconds of an hour");
