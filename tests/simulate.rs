@@ -386,7 +386,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     let place = place();
     let model = "--model lublin --jobs 5";
     for (words, hint) in [
-        ("", "--log <FILE>"),
+        ("", "--model lublin --jobs 500"),
         ("--model lublin", "--jobs"),
         (&format!("{model} --split above"), "above:32"),
         (&format!("{model} --policy best-fit"), "worst-fit"),

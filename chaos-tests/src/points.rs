@@ -96,15 +96,19 @@ impl Strike {
     }
 }
 
+/// What jobs and copies have sites do. The crowd's jobs ask for no reservations; `tests/start` kills
+/// a server that holds some.
+fn effects() -> impl Iterator<Item = &'static str> {
+    let of_jobs = EffectKind::NAMES.into_iter().filter(|name| *name != "Reserve");
+    of_jobs.chain(CopyEffect::NAMES)
+}
+
 /// Crashes at every point.
 pub fn crashes() -> Vec<Strike> {
     let strike =
         |point, effect| Strike { kind: "crash", point, effect, passage: 1, load: 0, times: 1 };
-    // The crowd's jobs ask for no reservations; `tests/start` kills a server that holds some.
-    let of_jobs = EffectKind::NAMES.into_iter().filter(|name| *name != "Reserve");
-    let effects = of_jobs.chain(CopyEffect::NAMES);
     let mut strikes: Vec<Strike> =
-        effects.flat_map(|effect| AROUND.map(|point| strike(point, effect))).collect();
+        effects().flat_map(|effect| AROUND.map(|point| strike(point, effect))).collect();
     strikes.extend(AROUND[2..].iter().map(|point| strike(point, "PlaceJob")));
     strikes.extend(AROUND[..2].iter().map(|point| strike(point, "Site")));
     strikes.extend(AROUND[..2].iter().map(|point| strike(point, "File")));
@@ -380,7 +384,7 @@ mod tests {
     #[test]
     fn every_effect_has_a_crash_on_each_side_of_journal_and_site() {
         let strikes = crashes();
-        for effect in EffectKind::NAMES.into_iter().chain(CopyEffect::NAMES) {
+        for effect in effects() {
             for point in AROUND {
                 let found = strikes.iter().filter(|s| (s.point, s.effect) == (point, effect));
                 assert_eq!(found.count(), 1, "{point}:{effect}");

@@ -55,7 +55,8 @@ fn a_hangup_reads_the_keys_anew_and_ends_nothing() {
     until("it says so", || log(&scene).contains("the configuration is as it was"));
     let file = scene.environment.config();
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{text}\n[limits]\nmax_components = 7\n")).unwrap();
+    let changed = text.replace("[limits]", "[limits]\nmax_components = 7");
+    std::fs::write(&file, changed).unwrap();
     hang_up(&scene);
     until("it says so", || log(&scene).contains("restart to take it over"));
     std::fs::write(&file, format!("{text}\nnonsense = 1\n")).unwrap();

@@ -390,7 +390,7 @@ impl ControlPlane {
     ) -> Result<Option<Stamp>, SiteError> {
         let cluster = self.shared.actors.clusters.addr(site);
         let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
-        let call = Call::new(CallKind::Inspect, move |site| {
+        let call = Call::new(CallKind::Read, move |site| {
             Box::pin(async move { site.stamp(&place).await })
         });
         let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());

@@ -10,7 +10,8 @@
 //!   truly held nothing in vain any more, whichever came first;
 //! - at most from when each was truly started until the counting ended.
 //!
-//! If the control plane's clock was set meanwhile, both are wider by as much.
+//! Both are wider by as much as clocks were set meanwhile: the control plane's, and the site's, which
+//! says since when it holds what.
 
 use std::collections::BTreeMap;
 
@@ -20,20 +21,15 @@ use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::oracle::Evidence;
+use super::starts::clock_steps;
 use cospan_simulator::world::ledger::{Deed, Entry};
 
-/// When something was written, in true time, and how far the writer's clock was ahead of it.
-#[derive(Debug, Clone, Copy)]
-struct Written {
-    at: Timestamp,
-    ahead_ms: i64,
-}
-
-/// What the control plane wrote about the time of one attempt at its gate.
+/// When the control plane wrote about one attempt that it is at its gate, and that it is not any
+/// more, in true time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
-    from: Option<Written>,
-    until: Option<Written>,
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
 }
 
 /// What the control plane wrote about times at gates.
@@ -47,8 +43,7 @@ impl Accounts {
     /// clock that is so far ahead. Much may become durable at once: a component that is seen
     /// to have begun may be seen to be over, and its job with it.
     pub(super) fn note(&mut self, job: &Job, event: &JobEvent, ahead_ms: i64) {
-        let at = Timestamp(event.at.0.saturating_add_signed(-ahead_ms));
-        let written = Written { at, ahead_ms };
+        let written = Timestamp(event.at.0.saturating_add_signed(-ahead_ms));
         match &event.what {
             Happened::ComponentReady { component, .. } => {
                 if let Some(counted) = self.current(job, *component) {
@@ -75,7 +70,7 @@ impl Accounts {
 }
 
 impl Counted {
-    fn end(&mut self, written: Written) {
+    fn end(&mut self, written: Timestamp) {
         self.until.get_or_insert(written);
     }
 }
@@ -123,7 +118,9 @@ pub(super) fn misstated(evidence: &Evidence<'_>) -> Vec<String> {
         let (Some(from), Some((_, ended))) = (from, ended) else { continue };
         let key = (tag.job, tag.component, tag.attempt);
         let counted = evidence.accounts.counted.get(&key).copied().unwrap_or_default();
-        let (least, most) = bounds_ms(counted, held, from, *ended, evidence.clocks_apart);
+        let set = clock_steps(evidence.world, from, *ended);
+        let doubt = DurationMs(COUNTS * evidence.clocks_apart.0) + set;
+        let (least, most) = bounds_ms(counted, held, from, *ended, doubt);
         let (low, high) = bounds.entry(tag.job).or_default();
         *low += u64::from(held.processors) * least.0;
         *high += u64::from(held.processors) * most.0;
@@ -138,22 +135,26 @@ pub(super) fn misstated(evidence: &Evidence<'_>) -> Vec<String> {
     wrong.collect()
 }
 
-/// The least and the most that may be counted for one attempt.
+/// What is held is counted from when it was taken to its gate, from there to the decision to start,
+/// and from that until the payload begins: between any two of these a clock may be set.
+const COUNTS: u64 = 3;
+
+/// The least and the most that may be counted for one attempt, where clocks leave so much in doubt.
 fn bounds_ms(
     counted: Counted,
     held: Held,
     from: Timestamp,
     ended: Timestamp,
-    clocks_apart: DurationMs,
+    doubt: DurationMs,
 ) -> (DurationMs, DurationMs) {
     let latest = held.began.unwrap_or(ended);
-    let until = counted.until.map_or(latest, |written| written.at);
-    let (Some(seen), Some(end)) = (counted.from, counted.until) else {
-        return (DurationMs(0), until.since(from) + clocks_apart);
+    let until = counted.until.unwrap_or(latest);
+    let most = until.since(from) + doubt;
+    let (Some(seen), Some(_)) = (counted.from, counted.until) else {
+        return (DurationMs(0), most);
     };
-    let set = DurationMs(end.ahead_ms.abs_diff(seen.ahead_ms));
-    let least = held.until.map_or(until, |over| over.min(until)).since(seen.at);
-    (DurationMs(least.0.saturating_sub(set.0)), until.since(from) + set)
+    let least = held.until.map_or(until, |over| over.min(until)).since(seen);
+    (DurationMs(least.0.saturating_sub(doubt.0)), most)
 }
 
 #[cfg(test)]
@@ -172,14 +173,10 @@ mod tests {
 
     const ENDED: Timestamp = Timestamp(10_000);
 
-    fn bounds(from: Option<Written>, until: Option<Written>, held: Held) -> (u64, u64) {
-        let counted = Counted { from, until };
-        let (least, most) = bounds_ms(counted, held, Timestamp(100), ENDED, DurationMs(5));
+    fn bounds(from: Option<u64>, until: Option<u64>, held: Held, doubt_ms: u64) -> (u64, u64) {
+        let counted = Counted { from: from.map(Timestamp), until: until.map(Timestamp) };
+        let (least, most) = bounds_ms(counted, held, Timestamp(100), ENDED, DurationMs(doubt_ms));
         (least.0, most.0)
-    }
-
-    fn at(ms: u64, ahead_ms: i64) -> Option<Written> {
-        Some(Written { at: Timestamp(ms), ahead_ms })
     }
 
     fn began_at(ms: u64) -> Held {
@@ -189,22 +186,22 @@ mod tests {
 
     #[test]
     fn as_much_is_in_doubt_as_news_were_late() {
-        assert_eq!(bounds(at(130, 0), at(200, 0), began_at(220)), (70, 100));
+        assert_eq!(bounds(Some(130), Some(200), began_at(220), 0), (70, 100));
         let lost = Held { until: Some(Timestamp(150)), ..Held::default() };
-        assert_eq!(bounds(at(130, 0), at(300, 0), lost), (20, 200));
+        assert_eq!(bounds(Some(130), Some(300), lost, 0), (20, 200));
     }
 
     #[test]
     fn as_much_is_in_doubt_as_the_clock_was_set() {
         let held = Held { until: Some(Timestamp(900)), ..Held::default() };
-        assert_eq!(bounds(at(130, 0), at(900, -50), held), (720, 850));
+        assert_eq!(bounds(Some(130), Some(900), held, 50), (720, 850));
     }
 
     #[test]
     fn the_unseen_may_be_counted_until_the_gate_was_open_or_the_job_over() {
-        assert_eq!(bounds(at(130, 0), None, began_at(220)), (0, 125));
-        assert_eq!(bounds(None, at(200, 0), began_at(220)), (0, 105));
-        assert_eq!(bounds(at(130, 0), None, Held::default()), (0, 9_905));
+        assert_eq!(bounds(Some(130), None, began_at(220), 5), (0, 125));
+        assert_eq!(bounds(None, Some(200), began_at(220), 5), (0, 105));
+        assert_eq!(bounds(Some(130), None, Held::default(), 5), (0, 9_905));
     }
 
     const RESTARTED: ComponentIndex = ComponentIndex(0);
@@ -261,7 +258,8 @@ mod tests {
             evolve(&mut job, &event);
         }
         let counted = accounts.counted[&(JobId(1), RESTARTED, Attempt(2))];
-        let truly = bounds(counted.from, counted.until, began_at(150));
+        let ms = |at: Option<Timestamp>| at.map(|at| at.0);
+        let truly = bounds(ms(counted.from), ms(counted.until), began_at(150), 0);
         (job.instants.wasted_processor_ms / 3, truly)
     }
 

@@ -15,7 +15,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, Accounts};
 use super::peers::{is_parallel, misled};
-use super::starts::{Start, Starts, torn};
+use super::starts::{Start, Starts, clock_steps, torn};
 use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
 use cospan_simulator::world::World;
@@ -171,7 +171,10 @@ fn mistimed(
         let [parts] = &rounds[..] else { return None };
         let known = parts.values().map(|(.., tag)| {
             let life = lives.get(tag)?;
-            Some((life.submitted?, (life.processors, life.started?, life.opened.as_ref()?.0)))
+            let (submitted, opened) = (life.submitted?, life.opened.as_ref()?.0);
+            // Since when it holds its processors the site says, by its own clock.
+            let started = life.started? - clock_steps(evidence.world, submitted, opened);
+            Some((submitted, (life.processors, started, opened)))
         });
         let (submitted, gates): (Vec<_>, Vec<_>) =
             known.collect::<Option<Vec<_>>>()?.into_iter().unzip();

@@ -28,18 +28,20 @@ fn apart_max() -> DurationMs {
     go_lead.max(go_lead_held) + go_grace + DurationMs(1_000)
 }
 
+/// By how much the clocks of sites were set in this time.
+pub(super) fn clock_steps(world: &World, from: Timestamp, to: Timestamp) -> DurationMs {
+    let steps = world.sites().iter().map(|site| site.ailments().clock_steps(from, to).0);
+    DurationMs(steps.sum())
+}
+
 /// Rounds of which a part began long after another, whatever became of them, and by how much.
 pub(super) fn torn(world: &World, starts: &Starts) -> BTreeMap<(JobId, Round), DurationMs> {
-    let set = |from: Timestamp, to: Timestamp| {
-        let steps = world.sites().iter().map(|site| site.ailments().clock_steps(from, to).0);
-        steps.sum::<u64>()
-    };
     let torn = starts.iter().filter_map(|(round, starts)| {
         let ready = starts.iter().map(|start| start.ready).min()?;
         let first = starts.iter().map(|start| start.began).min()?;
         let last = starts.iter().map(|start| start.began).max()?;
         let apart = last.since(first);
-        let may_be = apart_max() + DurationMs(set(ready, last));
+        let may_be = apart_max() + clock_steps(world, ready, last);
         (apart > may_be).then_some((*round, apart))
     });
     torn.collect()

@@ -201,7 +201,7 @@ impl Site for FaultySite {
     }
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
-        self.plain(CallKind::Inspect, || self.inner.stamp(place)).await
+        self.plain(CallKind::Read, || self.inner.stamp(place)).await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {

@@ -91,7 +91,7 @@ async fn what_a_removal_left_that_was_cut_off_is_removed_at_the_next_start() {
 /// As payloads close directories.
 fn close(directory: &Path) {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o0)).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

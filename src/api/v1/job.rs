@@ -306,7 +306,7 @@ pub struct SubmittedReport {
 #[allow(dead_code, reason = "a submission is read without it, for speed")]
 pub(crate) enum SubmissionBody {
     /// One job.
-    One(JobDocument),
+    One(Box<JobDocument>),
     /// Several, accepted as a whole or not at all; `limits.max_jobs_per_request` says how many at
     /// most.
     Several(Vec<JobDocument>),

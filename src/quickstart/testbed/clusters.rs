@@ -133,6 +133,10 @@ fn config_text(demo: &DemoDirectory, port: u16, conf: impl Fn(&str) -> PathBuf) 
              slurm_conf = {conf}\nprocessors = {processors}\n",
         ));
     }
+    let [one, other] = CLUSTERS.map(|cluster| cluster.name);
+    text.push_str(&format!(
+        "\n[[link]]\nfrom = \"{one}\"\nto = \"{other}\"\nbandwidth = \"1Gbit/s\"\n"
+    ));
     text
 }
 
