@@ -8,7 +8,6 @@ use jiff::civil::{DateTime, Time};
 use jiff::{ToSpan, ZonedDateTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
-use utoipa::ToSchema;
 
 use super::quantity::{Instant, Length};
 use super::text;
@@ -16,8 +15,7 @@ use super::text;
 /// A time that is written `2026-11-27T09:00:00+01:00`, `2026-11-27 09:00[Europe/Paris]`,
 /// `2026-11-27 09:00`, `tomorrow 09:00`, `today 18:30`, `09:00` (the next one), `in 2h` or `now`.
 /// Without a zone it is local time, whatever daylight saving makes of it that day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
-#[schema(value_type = String, example = "2026-11-27T09:00:00+01:00")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub Timestamp);
 
 /// A text that is no time.

@@ -16,6 +16,7 @@ use super::control::StateName;
 use super::document::Unreachable;
 use super::factor::Factor;
 use super::label::{Demand, Place};
+use super::moment::Moment;
 use super::quantity::{Instant, Length, Size};
 use super::runner::ValueText;
 
@@ -109,6 +110,11 @@ shapes! {
     "Length" Length
         r"^(?:(?:[0-9]{1,9}(?:ms|s|m|h|d))+|(?:[0-9]{1,4}-)?[0-9]{1,6}:[0-5][0-9]:[0-5][0-9]|[0-5]?[0-9]:[0-5][0-9])$",
         60, "1h30m";
+    /// A time: by RFC 3339, local (`2026-11-27 09:00`), of a day (`tomorrow 09:00`), from now on
+    /// (`in 2h`), or `now`.
+    "Moment" Moment
+        r"^(?:now|in [1-9][0-9]{0,3}[smhd]|(?:today|tomorrow) (?:[01][0-9]|2[0-3]):[0-5][0-9]|20[0-9]{2}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))(?: (?:[01][0-9]|2[0-3]):[0-5][0-9]|T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9])))$",
+        25, "2026-11-27T09:00:00+01:00";
     /// A number of bytes, with its unit.
     "Size" Size r"^[0-9]{1,6}(?:B|kB|MB|GB|TB|KiB|MiB|GiB|TiB)$", 9, "4GB";
     /// A demand on a label of a site.

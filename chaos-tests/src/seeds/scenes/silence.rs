@@ -138,10 +138,12 @@ async fn till(scene: &Scene, at: u64) {
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
 }
 
-/// Until it counts as unreachable nothing is different but what operators are shown.
+/// Until it counts as unreachable nothing is different but what operators are shown once it failed
+/// to answer twice.
 async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
     till(scene, tries.lost - 1).await;
-    scene.shows("state before it is lost", 0, "silent")?;
+    let shown = if tries.until_lost > 2 { "silent" } else { "usable" };
+    scene.shows("state before it is lost", 0, shown)?;
     let job = scene.job(id)?;
     let told = scene.plane_run.plane.explain(&job).silence.told(&job);
     scene.same("what is told before", told, None);
