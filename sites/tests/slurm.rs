@@ -4,7 +4,8 @@
 //! `COSPAN_TEST_SLURM_CONF` names its configuration file, `COSPAN_TEST_SLURM_ROOT` a directory
 //! that its nodes share. Without them each test says that it was skipped. `COSPAN_TEST_SLURM_SSH`
 //! names a host by which that cluster is reached over SSH under the same account, and
-//! `COSPAN_TEST_SLURM_SSH_CONFIG` a configuration file that knows it.
+//! `COSPAN_TEST_SLURM_SSH_CONFIG` a configuration file that knows it. `COSPAN_TEST_SITE_AGENT` is
+//! a copy of the program that moves files, where that account can't read what cargo built.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 

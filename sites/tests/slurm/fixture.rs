@@ -33,6 +33,12 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from)
 }
 
+/// The program that copies files: the one that was built, or where that account can read it.
+fn agent() -> String {
+    let built = || env!("CARGO_BIN_EXE_site-agent").into();
+    std::env::var("COSPAN_TEST_SITE_AGENT").unwrap_or_else(|_| built())
+}
+
 fn skipped<T>(needed: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("?").to_owned();
     // Not by a macro for tests: their output is kept back when they pass.
@@ -95,7 +101,7 @@ impl SlurmSiteFixture {
             SiteName::new("there").unwrap(),
             place.join("root"),
             Resources::processors(100_000),
-            vec![env!("CARGO_BIN_EXE_site-agent").into()],
+            vec![agent()],
         );
         config.slurm_conf = Some(conf.to_owned());
         config.seal = Seal::new([4; 32], JobId(0));
