@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use super::*;
 
 /// Cuts, and as many flips.
-const CASES: usize = 200;
+const CASES: usize = 80;
 
 /// Jobs in the store beside the one that has long ended.
 const MORE_JOBS: usize = 20;
