@@ -175,6 +175,8 @@ pub enum ApiRefusal {
     NoRoom { problem: String, remedy: String, retry_after_s: u64 },
     #[error("{problem}; {remedy}")]
     NeverRoom { problem: String, remedy: String },
+    #[error("{0}")]
+    ReadOnly(String),
     #[error("the control plane is stopping")]
     Stopping,
     #[error("the site did not do it: {0}")]
