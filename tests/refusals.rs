@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
 use cospan_chaos_tests::server::Server;
@@ -119,6 +119,41 @@ fn who_submits_without_end_is_refused_with_the_number_and_can_make_room() {
     assert_eq!(api.want("/v1/jobs").unwrap()["jobs"].as_array().unwrap().len(), accepted);
     let (answered, text) = posted(&api, &Value::Array(vec![waits; 100]));
     assert_eq!(answered, 422, "{text}");
+}
+
+#[test]
+fn a_store_too_large_for_the_memory_is_read_and_whole_again_with_more() {
+    let (environment, mut server, api) = started_with("");
+    let waits = job(&json!({ "executable": "/bin/sleep", "arguments": ["x".repeat(10_000)] }));
+    let many = Value::Array(vec![waits.clone(); 100]);
+    assert_eq!(posted(&api, &many).0, 201);
+    server.kill().unwrap();
+    let plain = std::fs::read_to_string(environment.config()).unwrap();
+    let little = plain.replacen("[server]\n", "[server]\nmemory = \"1MiB\"\n", 1);
+    assert_ne!(plain, little);
+    std::fs::write(environment.config(), little).unwrap();
+    server.spawn().unwrap();
+    let begun = Instant::now();
+    while !matches!(api.get("/livez"), Reply::Answered(200, _)) {
+        assert!(begun.elapsed() < Duration::from_secs(120), "it does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let Reply::Answered(503, _) = api.get("/readyz") else { panic!("it takes no work") };
+    let refused = [api.get("/v1/jobs"), api.get("/v1/sites"), api.post("/v1/jobs", None, &waits)];
+    for answer in refused {
+        let Reply::Answered(503, problem) = answer else { panic!("{answer:?}") };
+        assert_eq!(problem["code"], "C6003", "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("the 100 jobs"), "{problem}");
+    }
+    let shown = api.want("/v1/jobs/100").unwrap();
+    assert_eq!(shown["document"]["component"][0]["name"], "only", "{shown}");
+    assert!(api.want("/v1/jobs/100/events").unwrap()["events"].is_array());
+    assert!(matches!(api.get("/v1/jobs/101"), Reply::Answered(404, _)));
+    assert_eq!(api.want("/v1/store").unwrap()["jobs"], 100);
+    server.kill().unwrap();
+    std::fs::write(environment.config(), plain).unwrap();
+    server.start().unwrap();
+    assert_eq!(api.jobs().unwrap().len(), 100);
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub mod reserve;
 pub mod resources;
 pub mod runner;
 pub mod site;
+pub mod sparse;
 pub mod text;
 pub mod transfer;
 pub mod units;

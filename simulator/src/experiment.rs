@@ -321,7 +321,8 @@ async fn register_all(
     ready(plane_run).await;
     let by = KeyName::new("simulated")?;
     for (name, site, path) in files {
-        let what = Ask::AddFile { name: name.clone(), site, path, replace: false };
+        let what =
+            Ask::AddFile { name: name.clone(), site, path, replace: false, reaches_all: false };
         let answer = plane_run.plane.command(ApiCommand { by: by.clone(), what }).await;
         answer.map_err(|refusal| anyhow!("the file {name} was refused: {refusal}"))?;
     }

@@ -9,7 +9,6 @@ use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
 };
 use cospan_domain::resources::Resources;
-use cospan_domain::runner::RunOptions;
 use cospan_domain::units::DurationMs;
 
 use crate::world::attempt::PROGRAM;
@@ -37,7 +36,8 @@ pub fn job(
                 environment: BTreeMap::new(),
                 directory: None,
                 setup: Vec::new(),
-            },
+            }
+            .into(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             at: BTreeMap::new(),
@@ -57,7 +57,7 @@ pub fn job(
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
-        run: RunOptions::default(),
+        run: Default::default(),
     })
 }
 

@@ -107,7 +107,7 @@ fn order() -> AttemptOrder {
     let tag = Tag { instance, job: JobId(1), component, attempt: Attempt(1) };
     let second = DurationMs(1_000);
     let spec = job(&[1], second, second, 0).unwrap();
-    AttemptOrder::plain(tag, spec.components[0].program.clone(), second)
+    AttemptOrder::plain(tag, spec.components[0].program.open(), second)
 }
 
 fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut World) -> T) -> T {

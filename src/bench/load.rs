@@ -8,6 +8,9 @@ use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// Before who was refused asks again.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// What is posted, where, and how often.
 pub(super) struct Load {
     pub(super) port: u16,
@@ -16,6 +19,8 @@ pub(super) struct Load {
     pub(super) body: Vec<u8>,
     /// Digits in the body in whose place each request has its own number.
     pub(super) number: Option<&'static str>,
+    /// Who is refused for asking too much (429) asks again.
+    pub(super) insists: bool,
     pub(super) connections: usize,
     pub(super) requests: usize,
 }
@@ -68,9 +73,7 @@ async fn post_all(load: Arc<Load>) -> Result<Loaded> {
     let left = Arc::new(AtomicUsize::new(load.requests));
     let mut streams = Vec::new();
     for _ in 0..load.connections {
-        let stream = TcpStream::connect(("127.0.0.1", load.port)).await.context("no connection")?;
-        stream.set_nodelay(true)?;
-        streams.push(stream);
+        streams.push(connect(load.port).await?);
     }
     let begin = Instant::now();
     let clients: Vec<_> = streams
@@ -87,6 +90,12 @@ async fn post_all(load: Arc<Load>) -> Result<Loaded> {
     let turns = vec![(latencies.len(), begin.elapsed())];
     latencies.sort_unstable();
     Ok(Loaded { turns, latencies, answers })
+}
+
+async fn connect(port: u16) -> Result<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.context("no connection")?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 async fn client(
@@ -111,8 +120,20 @@ async fn client(
     while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
         write_number(&mut request, &places, load.number.map_or(0, str::len), number);
         let begin = Instant::now();
-        stream.write_all(&request).await?;
-        let answer = answer(&mut stream, &mut buffer).await?;
+        let answer = loop {
+            match ask(&mut stream, &request, &mut buffer).await {
+                Ok((200..=299, answer)) => break answer,
+                // The connection may end with a refusal before all of a long request was read.
+                Ok((429, _)) | Err(_) if load.insists => {
+                    tokio::time::sleep(PAUSE).await;
+                    stream = connect(load.port).await?;
+                }
+                Ok((code, answer)) => {
+                    bail!("the server answered {code}: {}", String::from_utf8_lossy(&answer))
+                }
+                Err(problem) => return Err(problem),
+            }
+        };
         done.push((begin.elapsed(), answer));
     }
     Ok(done)
@@ -134,8 +155,13 @@ fn write_number(request: &mut [u8], places: &[usize], digits: usize, number: usi
     }
 }
 
-/// Reads one answer; anything but success ends the bench.
-async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<Vec<u8>> {
+/// Posts once: the status of the answer, and its body.
+async fn ask(
+    stream: &mut TcpStream,
+    request: &[u8],
+    buffer: &mut Vec<u8>,
+) -> Result<(u16, Vec<u8>)> {
+    stream.write_all(request).await?;
     buffer.clear();
     loop {
         if stream.read_buf(buffer).await? == 0 {
@@ -151,9 +177,7 @@ async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<Vec<u8>>
         if buffer.len() < head + length {
             continue;
         }
-        if !matches!(response.code, Some(200..=299)) {
-            bail!("the server answered {:?}: {}", response.code, String::from_utf8_lossy(buffer));
-        }
-        return Ok(buffer[head..head + length].to_vec());
+        let code = response.code.context("an answer without status")?;
+        return Ok((code, buffer[head..head + length].to_vec()));
     }
 }

@@ -1,6 +1,7 @@
 //! `cospan bench`: what this program does on this machine, beside what the
 //! machine can do at all. Every figure comes with its floors from the same run.
 
+mod crowd;
 mod floors;
 mod forge;
 mod load;
@@ -27,6 +28,8 @@ pub use sites::{Calls, CallsPlan, measure_calls};
 pub enum Bench {
     /// Durable submissions over HTTP.
     Submit,
+    /// What one submission takes while another user asks for as much as can be.
+    Crowd,
     /// From kill -9 to the first placement.
     Recover,
     /// Local components, started to finished.
@@ -69,6 +72,7 @@ pub struct Plan {
 pub fn run(plan: &Plan) -> Result<Report> {
     match &plan.bench {
         Bench::Submit => on_disk(plan, submit::bench),
+        Bench::Crowd => on_disk(plan, crowd::bench),
         Bench::Recover => on_disk(plan, recover::bench),
         Bench::Run => on_disk(plan, run::bench),
         Bench::Place => on_disk(plan, place::bench),

@@ -61,7 +61,8 @@ fn fill(server: &Server, jobs: usize) -> Result<()> {
     let (port, token, path) =
         (server.port, server.token.clone(), "/v1/jobs?allow_unplaceable=true");
     let requests = jobs.div_ceil(1_000);
-    post(Load { port, path, token, body, number: None, connections: 2, requests })?;
+    let (number, insists, connections) = (None, false, 2);
+    post(Load { port, path, token, body, number, insists, connections, requests })?;
     Ok(())
 }
 

@@ -78,7 +78,8 @@ fn run_jobs(server: &Server, jobs: usize, done: usize) -> Result<f64> {
     let begin = Instant::now();
     let (port, token) = (server.port, server.token.clone());
     let requests = jobs.div_ceil(100);
-    post(Load { port, path: "/v1/jobs", token, body, number: None, connections: 1, requests })?;
+    let (path, number, insists, connections) = ("/v1/jobs", None, false, 1);
+    post(Load { port, path, token, body, number, insists, connections, requests })?;
     loop {
         let ended = ended(server)?;
         if ended.0 >= (done + jobs) as f64 {

@@ -27,12 +27,24 @@ pub(super) fn free_port() -> Result<u16> {
 
 impl Server {
     /// Writes the configuration and starts a server. The configuration is the
-    /// shipped one, but for addresses, directories and sites.
+    /// shipped one, but for addresses, directories and sites, and for room for all jobs of one
+    /// key, which machines with little memory do not give by default.
     pub(super) fn start(directory: &Path, sites: &[(&str, u32)]) -> Result<Self> {
+        Self::start_within(directory, sites, "auto")
+    }
+
+    /// The same for a server that may have so much memory.
+    pub(super) fn start_within(
+        directory: &Path,
+        sites: &[(&str, u32)],
+        memory: &str,
+    ) -> Result<Self> {
         let port = free_port()?;
         let data = directory.join("data");
         let mut text = format!(
-            "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{port}\"]\n[log]\nfilter = \"warn\"\n",
+            "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{port}\"]\n\
+             memory = {memory:?}\n[log]\nfilter = \"warn\"\n\
+             [limits]\nmax_job_memory = \"8GB\"\nmax_job_memory_per_key = \"8GB\"\n",
             data.display()
         );
         for (name, processors) in sites {
@@ -84,6 +96,28 @@ impl Server {
         Ok(())
     }
 
+    /// Makes another key, and waits until it is taken.
+    pub(super) fn add_key(&self, name: &str) -> Result<String> {
+        let made = command(&self.directory)?.args(["key", "add", name]).output()?;
+        if !made.status.success() {
+            bail!("no key was made: {}", String::from_utf8_lossy(&made.stderr));
+        }
+        let token = String::from_utf8(made.stdout)?.trim().to_owned();
+        let address = format!("http://127.0.0.1:{}/v1/jobs?limit=1", self.port);
+        let begin = Instant::now();
+        while ureq::get(&address)
+            .header("authorization", &format!("Bearer {token}"))
+            .call()
+            .is_err()
+        {
+            if begin.elapsed() > READY_MAX {
+                bail!("the new key was not taken after {READY_MAX:?}");
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(token)
+    }
+
     /// Reads a document of its API.
     pub(super) fn get(&self, path: &str) -> Result<serde_json::Value> {
         let address = format!("http://127.0.0.1:{}{path}", self.port);
@@ -102,11 +136,20 @@ impl Server {
 
     /// Its resident memory in bytes.
     pub(super) fn resident_bytes(&self) -> Result<u64> {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most that was resident since its start, in bytes.
+    pub(super) fn most_resident_bytes(&self) -> Result<u64> {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, what: &'static str) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(what));
         let kb: Option<u64> =
             line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-        Ok(kb.context("no VmRSS")? * 1_024)
+        Ok(kb.context(what)? * 1_024)
     }
 
     /// Processor time that it has used, in clock ticks.
@@ -119,11 +162,16 @@ impl Server {
     }
 }
 
-fn spawn(directory: &Path) -> Result<Child> {
+/// This program with the server's configuration.
+fn command(directory: &Path) -> Result<Command> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
-    Command::new(program)
-        .arg("--config")
-        .arg(directory.join("cospan.toml"))
+    let mut command = Command::new(program);
+    command.arg("--config").arg(directory.join("cospan.toml"));
+    Ok(command)
+}
+
+fn spawn(directory: &Path) -> Result<Child> {
+    command(directory)?
         .arg("serve")
         .env_remove("COSPAN_LOG")
         .env_remove("COSPAN_LISTEN")

@@ -12,14 +12,14 @@ use super::load::{Load, Loaded, post};
 use super::report::Report;
 use super::server::{Server, free_port};
 
-const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
+pub(super) const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
 /// Sites that exist and are full for a job of this size, but could ever hold it.
 /// The larger one first: a job that fits both would go there.
-const SITES: [(&str, u32); 2] = [("south", 72), ("north", 64)];
+pub(super) const SITES: [(&str, u32); 2] = [("south", 72), ("north", 64)];
 /// The job's number in its study.
 const NUMBER: &str = "0017";
 /// Jobs in one request of the bulk figure.
-const BULK: usize = 1_000;
+pub(super) const BULK: usize = 1_000;
 
 pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::new("submit");
@@ -97,16 +97,17 @@ fn distinct_jobs(place: &Path, jobs: usize) -> Result<f64> {
 }
 
 /// The job with its number in the study in place of the first one's.
-fn numbered(number: usize) -> String {
+pub(super) fn numbered(number: usize) -> String {
     String::from_utf8_lossy(JOB.trim_ascii()).replace(NUMBER, &format!("{number:04}"))
 }
 
-fn load(server: &Server, body: Vec<u8>, connections: usize, requests: usize) -> Load {
+pub(super) fn load(server: &Server, body: Vec<u8>, connections: usize, requests: usize) -> Load {
     let (port, token) = (server.port, server.token.clone());
-    Load { port, path: "/v1/jobs", token, body, number: None, connections, requests }
+    let (path, number, insists) = ("/v1/jobs", None, false);
+    Load { port, path, token, body, number, insists, connections, requests }
 }
 
-fn bulk_body(job: impl Fn(usize) -> String) -> Vec<u8> {
+pub(super) fn bulk_body(job: impl Fn(usize) -> String) -> Vec<u8> {
     let jobs: Vec<String> = (0..BULK).map(job).collect();
     format!("[{}]", jobs.join(",")).into_bytes()
 }
@@ -115,7 +116,7 @@ fn bulk_body(job: impl Fn(usize) -> String) -> Vec<u8> {
 const FILLER: &str = "for i in $(seq 120); do test -d \\\"$PWD\\\" || exit; sleep 5; done";
 
 /// Processors taken by one long job at each site, so that nothing else fits.
-fn fill_sites(server: &Server) -> Result<()> {
+pub(super) fn fill_sites(server: &Server) -> Result<()> {
     for (_, processors) in SITES {
         let body = format!(
             r#"{{"wall_time":"1h","component":[{{"name":"full","processors":{processors},"executable":"/bin/sh","arguments":["-c","{FILLER}"]}}]}}"#
@@ -155,7 +156,8 @@ impl Floor {
 
     fn load(&self, requests: usize) -> Load {
         let (port, token, body) = (self.port, "none".to_owned(), JOB.to_vec());
-        Load { port, path: "/", token, body, number: None, connections: 256, requests }
+        let (path, number, insists, connections) = ("/", None, false, 256);
+        Load { port, path, token, body, number, insists, connections, requests }
     }
 }
 

@@ -9,6 +9,8 @@ use clap::{Args, Subcommand};
 pub(crate) enum BenchCommand {
     /// Durable submissions over HTTP: rate, latency, memory with 100,000 queued jobs
     Submit(BenchArgs),
+    /// One user's submissions beside 200,000 jobs, or the largest dry runs, of another
+    Crowd(BenchArgs),
     /// From kill -9 with 100,000 live jobs to the first placement
     Recover(BenchArgs),
     /// Local components, started to finished, beside the bare wrapper

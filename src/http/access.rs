@@ -105,6 +105,21 @@ pub(super) const RULES: &[Rule] = rules! {
     GET "/readyz" Needs::Nothing, None, "";
 };
 
+impl Rule {
+    /// Whether a server whose store is too large for its memory answers it too.
+    pub(super) fn reads_the_store(&self) -> bool {
+        let of_store = [
+            "/v1/jobs/{id}",
+            "/v1/jobs/{id}/events",
+            "/v1/store",
+            "/v1/store/export",
+            "/v1/openapi.json",
+            "/metrics",
+        ];
+        self.method == "GET" && of_store.contains(&self.path)
+    }
+}
+
 /// The table, ready to look addresses up.
 pub(super) struct Access(Vec<(ResourceDef, &'static Rule)>);
 

@@ -91,6 +91,11 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Whether work can be accepted; else why not.
     fn readiness(&self) -> Result<(), String>;
+
+    /// Why nothing is done but to read the store, if that is so.
+    fn read_only(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The kept history of a job.

@@ -118,6 +118,7 @@ impl From<ApiRefusal> for Failure {
             ApiRefusal::NeverRoom { problem, remedy } => {
                 Problem::new(Code::NeverRoom, problem).remedy(remedy)
             }
+            ApiRefusal::ReadOnly(why) => Problem::new(Code::ReadOnly, why),
             ApiRefusal::Stopping => Problem::new(Code::Stopping, detail).retry_after(5),
             ApiRefusal::Site(_) => Problem::new(Code::Site, detail),
             // It answered: there is no such file to be read.

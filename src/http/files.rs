@@ -74,7 +74,7 @@ impl<'a> Sight<'a> {
 /// The name is that of another key's file.
 pub(super) fn taken(name: &LogicalName) -> Failure {
     Problem::new(Code::Conflict, format!("the name {name:?} is taken by another key's file"))
-        .remedy("choose another name; only that key and administrators change the file")
+        .remedy("choose another name, or ask that key or an administrator to remove the file")
         .into()
 }
 
@@ -122,8 +122,9 @@ pub(super) async fn add(
     if edge.backend.file_owner(&name).is_some_and(|by| !sight.changes(&by)) {
         return Err(taken(&name));
     }
-    let what =
-        Ask::AddFile { name: file.name, site: file.site, path: file.path, replace: file.replace };
+    let FileRegistration { name: asked, site, path, replace } = file;
+    let reaches_all = caller.has(Role::Administrator);
+    let what = Ask::AddFile { name: asked, site, path, replace, reaches_all };
     match edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await? {
         ApiAnswer::Done => match edge.backend.file(&name) {
             Some(file) => Ok(HttpResponse::Created().json(file)),
@@ -187,6 +188,7 @@ pub(super) async fn remove(
         name,
         site: asked.site.as_deref().map(|text| query::part("site", text)).transpose()?,
         force: asked.force,
+        reaches_all: caller.has(Role::Administrator),
     };
     match edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await? {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),

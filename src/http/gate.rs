@@ -174,9 +174,14 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Fa
         let detail = format!("key {} sent more than {limit} requests in a second", member.name);
         return Err(Problem::new(Code::TooManyRequests, detail).retry_after(1).into());
     }
-    match rule?.needs {
-        Needs::Role(role) if !member.roles.allow(role) => Err(no_role(&member.name, role)),
-        Needs::Role(_) | Needs::Nothing | Needs::KeyUnlessPublic => Ok(()),
+    let rule = rule?;
+    match rule.needs {
+        Needs::Role(role) if !member.roles.allow(role) => return Err(no_role(&member.name, role)),
+        Needs::Role(_) | Needs::Nothing | Needs::KeyUnlessPublic => {}
+    }
+    match edge.backend.read_only() {
+        Some(why) if !rule.reads_the_store() => Err(Failure::new(Code::ReadOnly, why)),
+        Some(_) | None => Ok(()),
     }
 }
 

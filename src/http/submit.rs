@@ -127,7 +127,7 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
 }
 
 /// Refuses a job that reads a file which the key does not see, as one that is not registered, and
-/// one that would put an output in place of a file of another key.
+/// one whose output has the name of another key's file: it would not take it.
 fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), Failure> {
     let mut sight = None;
     for (index, job) in jobs.iter().enumerate() {
@@ -143,7 +143,7 @@ fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(
         if let Some(name) = reads.iter().find(is_hidden) {
             return Err(ApiRefusal::UnknownFile { index, name: name.clone() }.into());
         }
-        let is_taken = |name: &&LogicalName| owner(name).is_some_and(|by| !sight.changes(&by));
+        let is_taken = |name: &&LogicalName| owner(name).is_some_and(|by| by != *caller.name());
         if let Some(name) = writes.find(is_taken) {
             return Err(at_index(files::taken(name), index));
         }

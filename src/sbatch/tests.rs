@@ -162,7 +162,7 @@ fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
     let job = translated(&text).unwrap().job;
     let specs = job.into_specs(10).unwrap();
     assert_eq!(specs.len(), 3);
-    let last = &specs[2].components[0].program;
+    let last = specs[2].components[0].program.open();
     assert_eq!(*last.arguments[3], *text, "byte for byte");
     assert_eq!(specs[2].name.as_deref(), Some("x {{"));
     for (name, value) in [("ID", "9"), ("MIN", "3"), ("MAX", "9"), ("STEP", "3"), ("COUNT", "3")] {
@@ -301,7 +301,7 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
     let text = script("#SBATCH -a 1-2");
     let script = Script { name: "job.sh", text: &text, arguments: &arguments };
     let job = read(&script, &|_| None).unwrap().job.into_specs(2).unwrap().remove(0);
-    let given = &job.components[0].program.arguments;
+    let given = job.components[0].program.open().arguments;
     let last: Vec<&str> = given[given.len() - 4..].iter().map(AsRef::as_ref).collect();
     assert_eq!(last, ["--", "a b", "{{", "--"]);
 }

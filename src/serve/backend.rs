@@ -140,14 +140,17 @@ impl Backend for Served {
     async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
         match self.find(id) {
             Some(job) => Ok(Some(job)),
-            None => super::records::archived(&self.plane, id),
+            None => super::records::archived(&**self.plane.store(), id),
         }
     }
 
     async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
         match self.job(id).await? {
             None => Ok(None),
-            Some(job) => super::records::history(&self.plane, &job).map(Some),
+            Some(job) => {
+                let live = self.plane.view().jobs.contains_key(&id);
+                super::records::history(&**self.plane.store(), &job, live).map(Some)
+            }
         }
     }
 
@@ -199,7 +202,8 @@ impl Backend for Served {
     }
 
     async fn export(&self) -> Result<Pieces, ApiRefusal> {
-        Ok(super::records::export(&self.plane))
+        let (store, plane) = (self.plane.store().clone(), &self.plane);
+        Ok(super::records::export(store, plane.instance(), plane.epoch()))
     }
 
     fn subscribe(&self) -> Changes {

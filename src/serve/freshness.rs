@@ -86,8 +86,9 @@ async fn is_other(
     (site, path): &Replica,
 ) -> bool {
     let (name, site, path) = (name.clone(), site.clone(), path.clone());
-    let what = Ask::AddFile { name: name.clone(), site: site.clone(), path, replace: false };
-    // To register the same content at the same place again changes nothing.
+    // To register the same content at the same place again changes nothing, whosever it is.
+    let (replace, reaches_all) = (false, true);
+    let what = Ask::AddFile { name: name.clone(), site: site.clone(), path, replace, reaches_all };
     let command = ApiCommand { by: entry.registered_by.clone(), what };
     match plane.command(command).await {
         Ok(_) => false,

@@ -10,8 +10,10 @@ mod last_words;
 mod local_links;
 mod local_resources;
 mod promised;
+mod read_only;
 mod records;
 mod registry;
+mod room;
 pub(crate) mod running;
 pub(crate) mod settings;
 mod sited;
@@ -31,7 +33,8 @@ use cospan_actors::shared::Parts;
 use cospan_actors::wiring;
 use cospan_sites::exec::ssh::SshExec;
 use cospan_sites::port::{Site, SiteError};
-use cospan_storage::port::StoreError;
+use cospan_storage::Opened;
+use cospan_storage::port::{Journal, StoreError};
 use prometheus::Registry;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -41,10 +44,13 @@ use crate::chaos::{self, ChaosMetrics, Handles, Rehearsals};
 use crate::client::ServerAddress;
 use crate::config::Config;
 use crate::data_directory::{self, DataDirectoryError};
+use crate::http::backend::Backend;
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
 use backend::Served;
 pub use disk::register as register_disk;
+use read_only::{ReadOnly, TooLarge};
+use records::Found;
 use registry::Sites;
 use running::{Running as Runs, Sign};
 use webhook::Webhook;
@@ -78,7 +84,9 @@ pub enum ServeError {
 
 /// A server that has started.
 struct Started {
-    plane: ControlPlane,
+    /// `None`: the store is only read.
+    plane: Option<ControlPlane>,
+    store: Arc<dyn Journal>,
     running: Running,
     connections: Vec<Arc<SshExec>>,
 }
@@ -153,7 +161,23 @@ async fn start(
     register_disk(&registry, data.to_owned())?;
     let (path, options) = settings::store(config, data);
     let (sink, reports) = wiring::report_channel();
-    let (opened, view, remains) = records::open(&path, &options, sink)?;
+    let actors = settings::actors(config)?;
+    if let Some(given) = room::beyond(config) {
+        let most = room::most(config);
+        warn!(%given, %most, "limits.max_job_memory is more than this server could start on again; it takes no more than the most");
+    }
+    let (opened, view, remains) = match records::open(&path, &options, sink, room::most(config))? {
+        Found::All(opened, view, remains) => (opened, view, remains),
+        Found::TooLarge(opened, found) => {
+            return read_only(
+                opened,
+                found,
+                options.engine.as_str(),
+                (bound, keys, http),
+                registry,
+            );
+        }
+    };
     let seal = crate::keys::seal(data, view.next_id)?;
     let Sites { sites, connections } =
         registry::sites(config, data, seal, opened.instance).await.map_err(ServeError::Sites)?;
@@ -164,13 +188,13 @@ async fn start(
     let parts = Parts {
         clock: Arc::new(SteadyClock::of_machine()),
         seed: seed(),
-        settings: settings::actors(config)?,
+        settings: actors,
         instance: opened.instance,
         epoch: opened.epoch,
         view,
         metrics,
         sites,
-        store: opened.journal,
+        store: opened.journal.clone(),
         messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0), plane)),
         on_fatal: Box::new(|problem| {
             error!(problem, "cannot go on");
@@ -186,7 +210,25 @@ async fn start(
     let served = Arc::new(Served::new(plane.clone(), options.engine.as_str(), rehearsals));
     let edge = Edge::new(served, keys, http, registry)?;
     let running = bound.serve(edge)?;
-    Ok(Started { plane, running, connections })
+    Ok(Started { plane: Some(plane), store: opened.journal, running, connections })
+}
+
+/// Serves what can be served of a store whose jobs do not fit into memory.
+fn read_only(
+    opened: Opened,
+    found: TooLarge,
+    engine: &'static str,
+    (bound, keys, http): (Bound, Arc<KeyRing>, HttpSettings),
+    registry: Registry,
+) -> Result<Started, ServeError> {
+    let store = opened.journal.clone();
+    let backend = ReadOnly::new(opened, engine, found);
+    error!(
+        why = backend.read_only().unwrap_or_default(),
+        "only reading; give this server more memory, or import an export where there is more"
+    );
+    let running = bound.serve(Edge::new(Arc::new(backend), keys, http, registry)?)?;
+    Ok(Started { plane: None, store, running, connections: Vec::new() })
 }
 
 /// Sites into which faults can be injected, if that is allowed; else the sites as they are.
@@ -270,9 +312,11 @@ async fn signals(hung_up: impl Fn()) -> std::io::Result<&'static str> {
 
 async fn stop(started: Started) {
     const FLUSH_MAX: Duration = Duration::from_secs(4);
-    started.plane.stop();
+    if let Some(plane) = &started.plane {
+        plane.stop();
+    }
     started.running.stop().await;
-    let store = started.plane.store().clone();
+    let store = started.store;
     let closed = actix_web::rt::task::spawn_blocking(move || store.close());
     if tokio::time::timeout(FLUSH_MAX, closed).await.is_err() {
         warn!("the store takes long to close; everything acknowledged is durable all the same");

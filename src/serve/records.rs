@@ -6,26 +6,37 @@ use std::path::Path;
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
-use cospan_actors::api::{ApiRefusal, ControlPlane, View};
+use cospan_actors::api::{ApiRefusal, View};
 use cospan_actors::journal::view_of;
-use cospan_domain::ids::JobId;
+use cospan_domain::ids::{Epoch, InstanceId, JobId};
 use cospan_domain::job::state::Job;
+use cospan_domain::units;
 use cospan_storage::export::export_journal;
-use cospan_storage::port::{Key, Sink, StoreError};
+use cospan_storage::port::{Journal, Key, Sink, StoreError};
 use cospan_storage::record::{Loader, events, job};
 use cospan_storage::{Opened, Options, open_and_load};
 use tokio::sync::mpsc;
 use tracing::info;
 
+use super::read_only::TooLarge;
 use crate::http::backend::{History, Pieces};
 
-/// Opens the store and reads everything that is live.
+/// What a store came to.
+pub(super) enum Found {
+    /// Everything that is live, and keys of what is not.
+    All(Opened, View, Vec<Key>),
+    /// Its jobs would take more memory than they may.
+    TooLarge(Opened, TooLarge),
+}
+
+/// Opens the store and reads everything that is live, if its jobs take at most so much memory.
 pub(super) fn open(
     path: &Path,
     options: &Options,
     sink: Sink,
-) -> Result<(Opened, View, Vec<Key>), StoreError> {
-    let mut loader = Loader::with_threads(decoders());
+    most: units::Bytes,
+) -> Result<Found, StoreError> {
+    let mut loader = Loader::with_threads(decoders(), most);
     let mut damage = None;
     let opened = open_and_load(path, options, sink, &mut |stored| {
         if damage.is_none() {
@@ -33,10 +44,15 @@ pub(super) fn open(
         }
     })?;
     damage.map_or(Ok(()), Err)?;
-    let mut loaded = loader.finish()?;
+    let mut loaded = match loader.finish() {
+        Err(StoreError::TooLarge { jobs, needed, most }) => {
+            return Ok(Found::TooLarge(opened, TooLarge { jobs, needed, most }));
+        }
+        loaded => loaded?,
+    };
     let remains = std::mem::take(&mut loaded.remains);
     info!(jobs = loaded.jobs.len(), epoch = opened.epoch.0, "store opened");
-    Ok((opened, view_of(loaded), remains))
+    Ok(Found::All(opened, view_of(loaded), remains))
 }
 
 /// Threads that decode while one reads: as many as there are processors to run
@@ -51,33 +67,35 @@ fn unreadable(error: StoreError) -> ApiRefusal {
 }
 
 /// A job from the archive.
-pub(super) fn archived(plane: &ControlPlane, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
-    let found = job::read_archived(&**plane.store(), id).map_err(unreadable)?;
+pub(super) fn archived(store: &dyn Journal, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+    let found = job::read_archived(store, id).map_err(unreadable)?;
     Ok(found.map(|archived| Arc::new(archived.job)))
 }
 
-/// A job's history, as far as it is kept.
-pub(super) fn history(plane: &ControlPlane, of: &Job) -> Result<History, ApiRefusal> {
-    let live = plane.view().jobs.contains_key(&of.id);
+/// A job that is not archived.
+pub(super) fn live(store: &dyn Journal, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+    Ok(job::read(store, id).map_err(unreadable)?.map(Arc::new))
+}
+
+/// A job's history, as far as it is kept; `live`: the job is not archived.
+pub(super) fn history(store: &dyn Journal, of: &Job, live: bool) -> Result<History, ApiRefusal> {
     if !live {
-        let found = job::read_archived(&**plane.store(), of.id).map_err(unreadable)?;
+        let found = job::read_archived(store, of.id).map_err(unreadable)?;
         let events = found.map(|archived| archived.events).unwrap_or_default();
         return Ok(History { events, shortened: false });
     }
-    let units = events::history(&**plane.store(), of.id).map_err(unreadable)?;
+    let units = events::history(store, of.id).map_err(unreadable)?;
     let shortened = units.first().is_some_and(|(revision, _)| *revision > 2);
     Ok(History { events: units.into_iter().flat_map(|(_, events)| events).collect(), shortened })
 }
 
 /// The whole store, as `store import` reads it: one moment of it, while its
 /// writer goes on.
-pub(super) fn export(plane: &ControlPlane) -> Pieces {
+pub(super) fn export(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch) -> Pieces {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
-    let plane = plane.clone();
     actix_web::rt::task::spawn_blocking(move || {
         let mut writer = PieceWriter { sender, piece: Vec::with_capacity(PIECE_BYTES) };
-        let (instance, epoch) = (plane.instance(), plane.epoch());
-        let exported = export_journal(&**plane.store(), instance, epoch, &mut writer)
+        let exported = export_journal(&*store, instance, epoch, &mut writer)
             .map_err(|error| error.to_string())
             .and_then(|_| writer.flush().map_err(|error| error.to_string()));
         if let Err(problem) = exported {

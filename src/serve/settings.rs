@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_actors::settings::{InformationSettings, JobMemory, NetworkSettings, Settings, Staging};
+use cospan_actors::settings::{InformationSettings, NetworkSettings, Settings, Staging};
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
@@ -16,16 +16,15 @@ use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;
 use cospan_domain::transfer::rates::RateParameters;
-use cospan_domain::units::{Bytes, DurationMs, Mflops};
+use cospan_domain::units::{DurationMs, Mflops};
 use cospan_storage::{EngineKind, Options};
 
-use super::registry;
+use super::{registry, room};
 use crate::chaos::Limits;
 use crate::config::sections::{Basis, Engine, Link, PriorityRule, SiteKind};
 use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
-use crate::memory;
 
 /// Everything marked dirty this often, as a last resort.
 const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
@@ -78,25 +77,13 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         calls_per_site: sites.exec_limit as usize,
         keep_attempts: config.store.keep_attempts,
         keep_jobs: config.store.keep_finished,
-        job_memory: job_memory(config, memory::limit()),
+        job_memory: room::for_jobs(config),
         intake_bound: config.limits.max_intake as usize,
         webhooks: webhooks(config),
         targets: targets(config),
         tell_for: config.notify.give_up_after,
         fallback_tick: Some(FALLBACK_TICK),
     })
-}
-
-/// What jobs may take of so much memory: a start on as many needs about twice what they take, and
-/// the store's cache and copies of records in flight their part.
-fn job_memory(config: &Config, memory: Bytes) -> JobMemory {
-    let given = |value: Auto<Bytes>, auto: u64| match value {
-        Auto::Given(bytes) => bytes,
-        Auto::Auto => Bytes(auto),
-    };
-    let in_all = given(config.limits.max_job_memory, memory.0 / 4);
-    let per_key = given(config.limits.max_job_memory_per_key, in_all.0 / 2);
-    JobMemory { in_all, per_key }
 }
 
 fn job(config: &Config) -> JobParameters {

@@ -80,7 +80,7 @@ pub(crate) fn waiting_job() -> Job {
         site: None,
         resources: Resources::processors(8),
         constraints: Vec::new(),
-        program,
+        program: program.into(),
         inputs: Vec::new(),
         outputs: Vec::new(),
         at: Default::default(),

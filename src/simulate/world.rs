@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
-use cospan_domain::job::spec::{FileRef, Flexible, Input, JobSpec, OnUnreachable, Request};
+use cospan_domain::job::spec::{
+    FileRef, Flexible, Input, JobSpec, OnUnreachable, Program, Request,
+};
 use cospan_domain::placement::policy_for;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 use cospan_simulator::experiment::{Failing, NodeFailure, PlannedJob};
@@ -128,7 +130,8 @@ pub(super) fn planned(
     let mut spec = jobs::job(&job.components, job.run_time, wall_time, 0)?;
     if slowdown.per_mille > 0 {
         let word: Arc<str> = slowdown.per_mille.to_string().into();
-        spec.components.iter_mut().for_each(|c| c.program.arguments.push(word.clone()));
+        let slow = |program: &mut Program| program.arguments.push(word.clone());
+        spec.components.iter_mut().for_each(|component| component.program.change(slow));
     }
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;

@@ -16,10 +16,9 @@ use cospan_domain::ids::{ComponentName, Digest, JobId, KeyName, LogicalName, Rel
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Priority, Program, Request,
 };
-use cospan_domain::job::state::{Component, Instants, Job, Phase, Setbacks};
+use cospan_domain::job::state::{Component, Job, Phase, Setbacks};
 use cospan_domain::placed::{Placement, Source};
 use cospan_domain::resources::Resources;
-use cospan_domain::runner::RunOptions;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::port::{Change, Key, Stored, Token, Unit, Version};
 use cospan_storage::record::Loader;
@@ -80,7 +79,7 @@ fn opening(
     drop(opened);
     for _ in 0..2 {
         let (begun, cpu) = (Instant::now(), cpu_seconds());
-        let mut loader = Loader::with_threads(1);
+        let mut loader = Loader::with_threads(1, Bytes(u64::MAX));
         let mut problem = Ok(());
         let mut load = |stored| {
             if problem.is_ok() {
@@ -118,7 +117,7 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 3,
-        run: RunOptions::default(),
+        run: Default::default(),
     };
     Ok(Job {
         id: JobId(id),
@@ -138,7 +137,7 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         next_claim: None,
         preempting: Vec::new(),
         promoted: false,
-        instants: Instants::default(),
+        instants: Default::default(),
         placed_by: None,
         reservation: None,
         told: Default::default(),
@@ -160,7 +159,8 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
             environment: [("OMP_NUM_THREADS".into(), "4".into())].into(),
             directory: None,
             setup: Vec::new(),
-        },
+        }
+        .into(),
         inputs: vec![Input { file, path: RelPath::new("input.dat")?, feed: Default::default() }],
         outputs: Vec::new(),
         at: BTreeMap::new(),

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
+use cospan_domain::units::Bytes;
 use thiserror::Error;
 
 use crate::floor::Gap;
@@ -212,6 +213,10 @@ pub enum StoreError {
         "the disk that holds the store at {path} is full; free some space there, then start again"
     )]
     Full { path: String },
+    #[error(
+        "the {jobs} jobs in the store would take about {needed} of memory, and may take {most}; give the server more memory, or export the store and import it where there is more"
+    )]
+    TooLarge { jobs: u64, needed: Bytes, most: Bytes },
     #[error("the store at {path} cannot be {action}: {source}; see to the disk, then start again")]
     Io {
         path: String,

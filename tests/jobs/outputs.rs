@@ -5,7 +5,7 @@ use std::fs;
 use cospan_chaos_tests::test_environment::Layout;
 
 use super::links::without_links;
-use super::scene::{environment, has, scene_on, until};
+use super::scene::{environment, has, scene, scene_on, until};
 
 const LEAVES: &str = r#"
 wall_time = "1m"
@@ -37,5 +37,44 @@ fn an_output_that_never_arrives_ends_its_job_and_can_still_be_fetched() {
     scene.must(&["output", "1", "--to", &to.display().to_string()]);
     let fetched = fs::read_to_string(to.join("solve/answer"));
     assert_eq!(fetched.unwrap(), "42\n");
+    scene.server.kill().unwrap();
+}
+
+#[test]
+fn an_output_whose_name_another_key_took_meanwhile_stays_where_it_is() {
+    let mut scene = scene(2);
+    let otto = scene.must(&["key", "add", "otto"]);
+    let as_otto = |arguments: &[&str]| {
+        let mut command = scene.command(arguments);
+        command.env("COSPAN_TOKEN", otto.trim()).output().unwrap()
+    };
+    until("the server knows the key", || as_otto(&["list"]).status.success());
+    let go = scene.environment.path().join("go");
+    let waits = format!("while ! test -e {}; do sleep 0.05; done; echo", go.display());
+    let waits = LEAVES.replace("echo", &waits);
+    scene.must(&["submit", &scene.job_file(&waits)]);
+    until("it runs", || scene.state_of(1) == "running");
+    let files = scene.environment.sites[0].root.join("files");
+    fs::create_dir_all(&files).unwrap();
+    fs::write(files.join("mine"), "mine\n").unwrap();
+    let added = as_otto(&["file", "add", "the/answer", "--site", "s1", "--path", "mine"]);
+    assert!(added.status.success(), "{added:?}");
+    fs::write(&go, "").unwrap();
+    until("it is over", || scene.state_of(1) == "failed");
+    let why = [
+        "output answer of component solve cannot be brought to site s2",
+        "the name \"the/answer\" is that of another key's file",
+        "`cospan output` fetches it",
+    ];
+    has(&scene.must(&["show", "1"]), &why);
+    assert_eq!(scene.get("/v1/files/the/answer")["owner"], "otto");
+    let to = scene.environment.path().join("fetched");
+    scene.must(&["output", "1", "--to", &to.display().to_string()]);
+    assert_eq!(fs::read_to_string(to.join("solve/answer")).unwrap(), "42\n");
+    // An administrator's output is not taken either: that would be easy to overlook.
+    scene.refused(&["submit", &scene.job_file(LEAVES)], 3, &["taken by another key's file"]);
+    scene.must(&["file", "remove", "the/answer"]);
+    scene.run(LEAVES);
+    assert_eq!(scene.get("/v1/files/the/answer")["owner"], "admin");
     scene.server.kill().unwrap();
 }

@@ -57,6 +57,8 @@ pub enum Ask {
         path: RelPath,
         /// The name may point to other content until now.
         replace: bool,
+        /// The name may be that of another key's file.
+        reaches_all: bool,
     },
     /// Forget a file, or one replica of it. Nothing at a site is deleted.
     RemoveFile {
@@ -66,6 +68,8 @@ pub enum Ask {
         site: Option<SiteName>,
         /// Even if unfinished jobs read it.
         force: bool,
+        /// It may be another key's.
+        reaches_all: bool,
     },
 }
 
@@ -171,6 +175,8 @@ pub enum ApiRefusal {
     NoRoom { problem: String, remedy: String, retry_after_s: u64 },
     #[error("{problem}; {remedy}")]
     NeverRoom { problem: String, remedy: String },
+    #[error("{0}")]
+    ReadOnly(String),
     #[error("the control plane is stopping")]
     Stopping,
     #[error("the site did not do it: {0}")]

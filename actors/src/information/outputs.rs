@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
-use cospan_domain::catalogue::command::{FileCommand, Grip};
+use cospan_domain::catalogue::command::{Asker, FileCommand, Grip};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{KeyName, LogicalName, SiteName};
 use cospan_domain::transfer::place::FilePlace;
@@ -21,11 +21,12 @@ use crate::supervision::ActorKind;
 /// May be repeated. Answered once the catalogue has it, which from then on keeps
 /// the copy where it is.
 ///
-/// The output takes the name, whatever it stood for: a job that runs again is
-/// meant to leave its newest result there, and one that could not register its
-/// output could never finish. Jobs that read the earlier content keep its digest,
-/// and go on if it is anywhere else. Of two jobs that leave the same name at the
-/// same time, either may be the last.
+/// The output takes the name from any other file of the job's owner: a job that
+/// runs again is meant to leave its newest result there. Jobs that read the earlier
+/// content keep its digest, and go on if it is anywhere else. Of two jobs that leave
+/// the same name at the same time, either may be the last. A name that another key
+/// has taken since the job was submitted stays as it is; the job then fails, with its
+/// output where it was made.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), ApiRefusal>")]
 pub struct RegisterOutput {
@@ -59,7 +60,9 @@ async fn register(
     let replica = (site.clone(), place.clone());
     let has_it = |view: &crate::api::View| {
         let entry = view.files.get(&name).and_then(|file| file.entry.as_ref());
-        entry.is_some_and(|e| e.content == content && e.replicas.contains(&replica))
+        entry.is_some_and(|e| {
+            e.registered_by == by && e.content == content && e.replicas.contains(&replica)
+        })
     };
     if has_it(&shared.view.load()) {
         return Ok(());
@@ -76,7 +79,7 @@ async fn register(
         content,
         directory: found.directory,
         replicas: vec![replica],
-        by,
+        by: Asker::only(by),
         replace: true,
         grip: Grip { needed_by: 0, force: true },
     };

@@ -11,7 +11,8 @@ pub(super) fn of(name: &LogicalName, rejection: &Rejection) -> ApiRefusal {
     let text = format!("file {:?}: {rejection}", name.as_str());
     match rejection {
         Rejection::NotRegistered | Rejection::NoSuchReplica => ApiRefusal::NotFound(text),
-        Rejection::OtherContent { .. }
+        Rejection::Anothers
+        | Rejection::OtherContent { .. }
         | Rejection::OtherKind { .. }
         | Rejection::DigestDiffers { .. }
         | Rejection::NoReplica

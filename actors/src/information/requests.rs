@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
-use cospan_domain::catalogue::command::{FileCommand, Grip};
+use cospan_domain::catalogue::command::{Asker, FileCommand, Grip};
 use cospan_domain::catalogue::state::{Entry, Stamp};
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, JobId, KeyName, LogicalName, RelPath, SiteName};
+use cospan_domain::ids::{Digest, JobId, LogicalName, RelPath, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_sites::port::{CallKind, Inspected, SiteError};
@@ -39,7 +39,7 @@ pub struct AddFile {
     /// while unfinished jobs read that.
     pub replace: bool,
     /// Who asks.
-    pub by: KeyName,
+    pub by: Asker,
 }
 
 /// Forget a file, or its replicas at one site. A user's file stays where it is;
@@ -54,7 +54,7 @@ pub struct RemoveFile {
     /// Even if unfinished jobs read it.
     pub force: bool,
     /// Who asks.
-    pub by: KeyName,
+    pub by: Asker,
 }
 
 /// Remember what a replica looked like when it had this content.

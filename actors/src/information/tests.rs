@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use cospan_domain::catalogue::command::Asker;
 use cospan_domain::catalogue::state::Entry;
-use cospan_domain::ids::LogicalName;
+use cospan_domain::ids::{KeyName, LogicalName};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_sites::port::Inspected;
 
@@ -24,18 +25,23 @@ impl World {
 
     async fn add(&self, text: &str, at: &str, replace: bool) -> Result<(), ApiRefusal> {
         let (site, path) = (site(at), path(text));
-        let asked = AddFile { name: name("input"), site, path, replace, by: key() };
+        let asked = AddFile { name: name("input"), site, path, replace, by: Asker::only(key()) };
         self.information().send(asked).await.expect("it lives")
     }
 
     async fn remove(&self, at: Option<&str>, force: bool) -> Result<(), ApiRefusal> {
-        let asked = RemoveFile { name: name("input"), site: at.map(site), force, by: key() };
+        let asked =
+            RemoveFile { name: name("input"), site: at.map(site), force, by: Asker::only(key()) };
         self.information().send(asked).await.expect("it lives")
     }
 
     async fn register(&self, seed: u8, at: &str) -> Result<(), ApiRefusal> {
+        self.register_by(key(), seed, at).await
+    }
+
+    async fn register_by(&self, by: KeyName, seed: u8, at: &str) -> Result<(), ApiRefusal> {
         let (name, site) = (name("result"), site(at));
-        let output = RegisterOutput { name, content: content(seed), site, by: key() };
+        let output = RegisterOutput { name, content: content(seed), site, by };
         self.information().send(output).await.expect("it lives")
     }
 
@@ -47,6 +53,10 @@ impl World {
         let entry = self.entry(&name(text)).expect("registered");
         entry.replicas.iter().map(|(site, _)| site.to_string()).collect()
     }
+}
+
+fn other_key() -> KeyName {
+    KeyName::new("otto").expect("a name")
 }
 
 fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F + 'static) {
@@ -160,6 +170,55 @@ fn orders_for_one_name_at_the_same_time_are_all_decided() {
 }
 
 #[test]
+fn a_name_that_two_keys_ask_for_at_the_same_time_goes_to_one() {
+    in_world(|world| async move {
+        world.put("Delft", "a", 1);
+        let (anna, otto) = (Asker::only(key()), Asker::only(other_key()));
+        let add = |by| {
+            let (site, path) = (site("Delft"), path("a"));
+            let asked = AddFile { name: name("input"), site, path, replace: true, by };
+            world.information().send(asked)
+        };
+        let (first, second) = futures_util::join!(add(anna.clone()), add(otto.clone()));
+        let [first, second] = [first, second].map(|answer| answer.expect("it lives"));
+        assert_eq!(first, Ok(()));
+        let Err(ApiRefusal::Conflict(text)) = second else { panic!("{second:?}") };
+        assert!(text.contains("another key's file"), "{text}");
+        let remove = |by, site| {
+            let asked = RemoveFile { name: name("input"), site, force: true, by };
+            world.information().send(asked)
+        };
+        for at in [None, Some(site("Delft"))] {
+            let refused = remove(otto.clone(), at).await.expect("it lives");
+            assert!(matches!(refused, Err(ApiRefusal::Conflict(_))), "{refused:?}");
+        }
+        let entry = world.entry(&name("input")).expect("registered");
+        assert_eq!((entry.registered_by, entry.replicas.len()), (key(), 1));
+        let administrator = Asker { reaches_all: true, ..otto };
+        assert_eq!(remove(administrator, None).await.expect("it lives"), Ok(()));
+    });
+}
+
+#[test]
+fn an_output_leaves_another_keys_file_as_it_is() {
+    in_world(|world| async move {
+        for seed in 1..=2 {
+            let found = Inspected { content: content(seed), directory: false };
+            let place = FilePlace::Store(content(seed).digest);
+            world.at("Leiden").inside().files.insert(place, found);
+        }
+        assert_eq!(world.register(1, "Leiden").await, Ok(()));
+        for seed in 1..=2 {
+            let refused = world.register_by(other_key(), seed, "Leiden").await;
+            let Err(ApiRefusal::Conflict(text)) = refused else { panic!("{refused:?}") };
+            assert!(text.contains("another key's file"), "{text}");
+        }
+        let entry = world.entry(&name("result")).expect("registered");
+        assert_eq!((entry.content, entry.registered_by), (content(1), key()));
+    });
+}
+
+#[test]
 fn an_output_takes_its_name_and_may_be_registered_twice() {
     in_world(|world| async move {
         let place = |seed| FilePlace::Store(content(seed).digest);
@@ -192,7 +251,7 @@ fn a_registered_output_stays_where_it_is_until_its_name_is_removed() {
         world.finish_job(1).await;
         tokio::time::sleep(Duration::from_secs(3_600)).await;
         assert!(world.is_ready(&at), "the catalogue keeps it");
-        let (name, by) = (name("result"), key());
+        let (name, by) = (name("result"), Asker::only(key()));
         let asked = RemoveFile { name, site: None, force: false, by };
         assert_eq!(world.information().send(asked).await.expect("it lives"), Ok(()));
         world.until("it is gone", |w| w.copy(&at).is_none()).await;

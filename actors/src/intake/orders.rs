@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::catalogue::command::Asker;
 use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::job::command::{JobCommand, Rejection};
 use cospan_domain::job::spec::Priority;
@@ -47,10 +48,12 @@ pub(super) async fn carry_out(
             set_priority(&shared, jobs, to, uncapped, &by).await
         }
         Ask::Site(site, order) => on_site(&shared, site, by, order).await,
-        Ask::AddFile { name, site, path, replace } => {
+        Ask::AddFile { name, site, path, replace, reaches_all } => {
+            let by = Asker { key: by, reaches_all };
             ask_information(&shared, AddFile { name, site, path, replace, by }).await
         }
-        Ask::RemoveFile { name, site, force } => {
+        Ask::RemoveFile { name, site, force, reaches_all } => {
+            let by = Asker { key: by, reaches_all };
             ask_information(&shared, RemoveFile { name, site, force, by }).await
         }
         Ask::Submit(_) => Err(ApiRefusal::Conflict("a submission is not an order".into())),

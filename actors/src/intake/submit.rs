@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::{AsyncContext, Context};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
+use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::record::events::{EventTexts, history_texts};
@@ -255,7 +255,7 @@ fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) ->
         next_claim: None,
         preempting: Vec::new(),
         promoted: false,
-        instants: Instants::default(),
+        instants: Default::default(),
         placed_by: None,
         reservation: None,
         told: Default::default(),

@@ -42,7 +42,8 @@ fn submission(argument_bytes: usize) -> Submission {
     let mut spec = JobSpec::clone(&queued(1, content(1)).spec);
     spec.components[0].inputs.clear();
     spec.components[0].resources.processors = 1;
-    spec.components[0].program.arguments = vec!["a".repeat(argument_bytes).into()];
+    let arguments = vec!["a".repeat(argument_bytes).into()];
+    spec.components[0].program.change(|program| program.arguments = arguments);
     let submission = Submission::of(Arc::new(spec));
     Submission { allow_unplaceable: true, ..submission }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::ids::{ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::job::command::{
     ExternalState, Inputs, JobCommand, Sighting, SiteTimes, Stranded,
 };
@@ -50,16 +50,24 @@ pub(crate) fn external_state(shared: &Shared, job: &Job) -> ExternalState {
     }
 }
 
-/// Outputs whose sites have refused them for long.
+/// Outputs whose sites have refused them for long, and those whose name another key took.
 fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
     let tries = shared.settings.transfer.max_output_tries;
     let view = shared.view.load();
-    let why = |content: Content, site: &SiteName| {
+    let refused = |content: Content, site: &SiteName| {
         view.copies.get(&(content.digest, site.clone()))?.stranded(tries)
+    };
+    let taken = |name: &LogicalName| -> Option<Arc<str>> {
+        let entry = view.files.get(name)?.entry.as_ref()?;
+        let is_anothers = entry.registered_by != job.owner;
+        is_anothers
+            .then(|| format!("the name {:?} is that of another key's file", name.as_str()).into())
     };
     let outputs = demands::outputs(job);
     outputs
-        .filter_map(|(index, at, content, site)| Some((index, at, why(content, site)?)))
+        .filter_map(|(index, at, content, (site, name))| {
+            Some((index, at, taken(name).or_else(|| refused(content, site))?))
+        })
         .collect()
 }
 

@@ -1,21 +1,25 @@
-//! Jobs whose site left the configuration.
+//! Jobs whose site left the configuration, or whose outputs are not taken.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
+use cospan_domain::catalogue::state::{Entry, FileRecord};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::spec::{JobSpec, OnUnreachable};
 use cospan_domain::job::state::{AbortCause, Component, Job, Phase, Run};
 use cospan_domain::placed::Placement;
+use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::{external_state, next_wake};
+use crate::journal::Change;
 use crate::shared::Shared;
-use crate::transfer::testing::{World, content, paused, queued, site};
+use crate::transfer::testing::{World, content, name, path, paused, queued, site};
 
 const PATIENCE: DurationMs = DurationMs::from_secs(1_800);
 
@@ -106,5 +110,36 @@ fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
         let events = looks(&world.shared, &job());
         let [Happened::JobFailed { reason }] = &events[..] else { panic!("{events:?}") };
         assert!(reason.contains("cannot be brought to site Leiden"), "{reason}");
+    });
+}
+
+#[test]
+fn an_output_whose_name_another_key_took_ends_its_job() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.collect(5, content(1), "Delft", "Leiden").await;
+        let job = world.shared.view.load().jobs[&JobId(5)].clone();
+        let register = async |by: &str| {
+            let by = KeyName::new(by).expect("a name");
+            let mut record = FileRecord::new(name("result"));
+            let old = world.shared.view.load().files.get(&record.name).cloned();
+            let entry = Entry {
+                content: content(2),
+                directory: false,
+                replicas: vec![(site("Delft"), FilePlace::User(path("a")))],
+                registered_at: Timestamp(1),
+                registered_by: by,
+                stamps: BTreeMap::new(),
+            };
+            record.entry = Some(entry);
+            let (name, new) = (record.name.clone(), Some(Arc::new(record)));
+            world.append(Change::File { name, old, new }).await;
+        };
+        register(job.owner.as_str()).await;
+        assert_eq!(looks(&world.shared, &job), [], "it takes the place of the owner's own file");
+        register("otto").await;
+        let events = looks(&world.shared, &job);
+        let [Happened::JobFailed { reason }] = &events[..] else { panic!("{events:?}") };
+        assert!(reason.contains("the name \"result\" is that of another key's file"), "{reason}");
     });
 }

@@ -144,7 +144,8 @@ fn job(components: usize, processors: u32) -> Submission {
             environment: BTreeMap::new(),
             directory: None,
             setup: Vec::new(),
-        },
+        }
+        .into(),
         inputs: Vec::new(),
         outputs: Vec::new(),
         at: BTreeMap::new(),

@@ -12,7 +12,6 @@ use cospan_domain::job::spec::{
     Program, Request,
 };
 use cospan_domain::resources::Resources;
-use cospan_domain::runner::RunOptions;
 use cospan_domain::units::{Bytes, DurationMs};
 use serde_json::{Value, json};
 
@@ -235,7 +234,7 @@ impl Scenario {
             max_placement_tries: None,
             max_claim_tries: None,
             max_retries: planned.retries,
-            run: RunOptions::default(),
+            run: Default::default(),
         })
     }
 }
@@ -266,7 +265,7 @@ fn component(
         site: planned.site.map(|site| SiteName::new(&site_name(site))).transpose()?,
         resources: Resources::processors(planned.processors),
         constraints: Vec::new(),
-        program: planned.program(program),
+        program: planned.program(program).into(),
         inputs: planned.inputs.iter().map(input).collect::<Result<_>>()?,
         outputs: planned.output.iter().map(output).collect::<Result<_>>()?,
         at: BTreeMap::new(),
@@ -322,7 +321,7 @@ fn component_document(component: &ComponentSpec) -> Value {
         "name": component.name.as_str(),
         "processors": component.resources.processors,
         "executable": executable,
-        "arguments": component.program.arguments,
+        "arguments": component.program.open().arguments,
         "input": component.inputs.iter().map(input).collect::<Vec<Value>>(),
         "output": component.outputs.iter().map(output).collect::<Vec<Value>>(),
     });

@@ -173,6 +173,7 @@ impl User {
                 site: sites[planned.site].clone(),
                 path: RelPath::new(&file_name(file))?,
                 replace: false,
+                reaches_all: false,
             };
             ask(plane_run, what).await?;
         }

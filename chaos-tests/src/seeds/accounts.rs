@@ -164,8 +164,7 @@ mod tests {
     use cospan_domain::ids::{KeyName, LrmId, Round};
     use cospan_domain::job::evolve::evolve;
     use cospan_domain::job::state::{
-        AbortCause, AfterAbort, Component, Ending, Instants, Phase, Restart, RestartStep, Run,
-        Setbacks,
+        AbortCause, AfterAbort, Component, Ending, Phase, Restart, RestartStep, Run, Setbacks,
     };
 
     use super::*;
@@ -236,7 +235,7 @@ mod tests {
             next_claim: None,
             preempting: Vec::new(),
             promoted: false,
-            instants: Instants::default(),
+            instants: Default::default(),
             placed_by: None,
             reservation: None,
             told: Default::default(),

@@ -23,7 +23,7 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
         for number in 1..=3 {
             let component = ComponentIndex(0);
             let tag = Tag { instance: other, job: JobId(number), component, attempt: Attempt(1) };
-            let program = spec.components[0].program.clone();
+            let program = spec.components[0].program.open();
             let hold_max = DurationMs::from_secs(30 * 86_400);
             let order =
                 AttemptOrder { hold_max, ..AttemptOrder::plain(tag, program, spec.wall_time) };
@@ -40,7 +40,7 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
 fn rival(order: AttemptOrder) -> Result<AttemptOrder> {
     let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
     let tag = Tag { job: JobId(1_000), ..order.tag };
-    let program = spec.components[0].program.clone();
+    let program = spec.components[0].program.open();
     // Nobody opens its gate: what it has of the site it has for that long.
     let hold_max = RIVAL_RUN_TIME;
     Ok(AttemptOrder { tag, program, wall_time: spec.wall_time, hold_max, ..order })

@@ -160,6 +160,7 @@ async fn register_files(
                 site: site.clone(),
                 path: path.clone(),
                 replace: false,
+                reaches_all: false,
             };
             // A site that does not answer is asked again: users are patient.
             while !plane_run.kill_switch.is_dead() && command(plane_run, ask, tally).await.is_err()
@@ -229,8 +230,8 @@ fn file_ask(
     Ok(Box::new(move || {
         let (name, path, site) = (name.clone(), path.clone(), site.clone());
         match is_there {
-            true => Ask::AddFile { name, site, path, replace: false },
-            false => Ask::RemoveFile { name, site: Some(site), force: false },
+            true => Ask::AddFile { name, site, path, replace: false, reaches_all: false },
+            false => Ask::RemoveFile { name, site: Some(site), force: false, reaches_all: false },
         }
     }))
 }

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::catalogue::state::{MAX_REPLICAS, Stamp};
+use crate::catalogue::state::{Entry, MAX_REPLICAS, Stamp};
 use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
 use crate::transfer::place::FilePlace;
@@ -18,8 +18,8 @@ pub enum FileCommand {
         directory: bool,
         /// Where it is; at least one.
         replicas: Vec<(SiteName, FilePlace)>,
-        /// The key that asks.
-        by: KeyName,
+        /// Who asks.
+        by: Asker,
         /// The name may stand for something else now, which is then forgotten.
         replace: bool,
         /// How firmly it is asked, should `replace` take something from unfinished jobs.
@@ -33,8 +33,8 @@ pub enum FileCommand {
         place: FilePlace,
         /// What was found there.
         digest: Digest,
-        /// The key that asks.
-        by: KeyName,
+        /// Who asks.
+        by: Asker,
     },
     /// It is not in this place any more.
     RemoveReplica {
@@ -42,8 +42,8 @@ pub enum FileCommand {
         site: SiteName,
         /// Where there.
         place: FilePlace,
-        /// The key that asks.
-        by: KeyName,
+        /// Who asks.
+        by: Asker,
         /// How firmly it is asked, should this be the last replica.
         grip: Grip,
     },
@@ -60,11 +60,44 @@ pub enum FileCommand {
     },
     /// Let the name stand for nothing.
     Unregister {
-        /// The key that asks.
-        by: KeyName,
+        /// Who asks.
+        by: Asker,
         /// How firmly it is asked.
         grip: Grip,
     },
+}
+
+impl FileCommand {
+    /// Who asks; `None` if nothing that belongs to anybody changes.
+    pub(super) fn asker(&self) -> Option<&Asker> {
+        match self {
+            FileCommand::Register { by, .. }
+            | FileCommand::AddReplica { by, .. }
+            | FileCommand::RemoveReplica { by, .. }
+            | FileCommand::Unregister { by, .. } => Some(by),
+            FileCommand::NoteStamp { .. } => None,
+        }
+    }
+}
+
+/// Who asks, and whose files that reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    /// The key.
+    pub key: KeyName,
+    /// What other keys registered, too.
+    pub reaches_all: bool,
+}
+
+impl Asker {
+    /// A key that changes only what it registered itself.
+    pub fn only(key: KeyName) -> Self {
+        Self { key, reaches_all: false }
+    }
+
+    pub(super) fn reaches(&self, entry: &Entry) -> bool {
+        self.reaches_all || entry.registered_by == self.key
+    }
 }
 
 /// Whether something may be taken from those who need it.
@@ -82,6 +115,10 @@ pub struct Grip {
 pub enum Rejection {
     #[error("no file is registered under this name")]
     NotRegistered,
+    #[error(
+        "the name is that of another key's file; choose another, or ask that key or an administrator to remove it"
+    )]
+    Anothers,
     #[error(
         "the name stands for other content ({known}); ask for replacement if it is to stand for {given}"
     )]

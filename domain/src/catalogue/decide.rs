@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalogue::command::{FileCommand, Grip, Rejection};
+use crate::catalogue::command::{Asker, FileCommand, Grip, Rejection};
 use crate::catalogue::event::{FileEvent, Happened};
 use crate::catalogue::state::{Entry, FileRecord, MAX_REPLICAS, Stamp};
 use crate::content::Content;
-use crate::ids::{Digest, KeyName, SiteName};
+use crate::ids::{Digest, SiteName};
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
 
@@ -16,14 +16,19 @@ type Replica = (SiteName, FilePlace);
 /// Decides a command.
 ///
 /// # Errors
-/// The command does not fit the record, or would take something from jobs that
-/// need it; nothing happened.
+/// The command does not fit the record, would change another key's file, or would take
+/// something from jobs that need it; nothing happened.
 pub fn decide(
     record: &FileRecord,
     command: FileCommand,
     now: Timestamp,
 ) -> Result<Vec<FileEvent>, Rejection> {
     let entry = record.entry.as_ref();
+    if let (Some(entry), Some(by)) = (entry, command.asker())
+        && !by.reaches(entry)
+    {
+        return Err(Rejection::Anothers);
+    }
     let happened = match command {
         FileCommand::Register { content, directory, replicas, by, replace, grip } => {
             let asked = Asked { content, directory, replicas: sorted(replicas)?, by };
@@ -45,7 +50,7 @@ pub fn decide(
         FileCommand::Unregister { by, grip } => {
             entry.ok_or(Rejection::NotRegistered)?;
             grip.check()?;
-            Ok(vec![Happened::FileUnregistered { by }])
+            Ok(vec![Happened::FileUnregistered { by: by.key }])
         }
     }?;
     Ok(happened.into_iter().map(|what| FileEvent { at: now, what }).collect())
@@ -56,7 +61,7 @@ struct Asked {
     content: Content,
     directory: bool,
     replicas: Vec<Replica>,
-    by: KeyName,
+    by: Asker,
 }
 
 impl Asked {
@@ -66,7 +71,7 @@ impl Asked {
 
     fn registered(self) -> Happened {
         let Self { content, directory, replicas, by } = self;
-        Happened::FileRegistered { content, directory, replicas, by }
+        Happened::FileRegistered { content, directory, replicas, by: by.key }
     }
 
     fn additions(self, entry: &Entry) -> Decided {
@@ -75,7 +80,7 @@ impl Asked {
         if entry.replicas.len() + new.len() > MAX_REPLICAS {
             return Err(Rejection::TooManyReplicas);
         }
-        let by = self.by;
+        let by = self.by.key;
         let added = |(site, place)| Happened::ReplicaAdded { site, place, by: by.clone() };
         Ok(new.into_iter().map(added).collect())
     }
@@ -112,7 +117,7 @@ fn sorted(replicas: Vec<Replica>) -> Result<Vec<Replica>, Rejection> {
     }
 }
 
-fn add(entry: &Entry, replica: Replica, found: Digest, by: KeyName) -> Decided {
+fn add(entry: &Entry, replica: Replica, found: Digest, by: Asker) -> Decided {
     let known = entry.content.digest;
     if found != known {
         return Err(Rejection::DigestDiffers { known, found });
@@ -124,7 +129,7 @@ fn add(entry: &Entry, replica: Replica, found: Digest, by: KeyName) -> Decided {
         return Err(Rejection::TooManyReplicas);
     }
     let (site, place) = replica;
-    Ok(vec![Happened::ReplicaAdded { site, place, by }])
+    Ok(vec![Happened::ReplicaAdded { site, place, by: by.key }])
 }
 
 /// What was seen of other content, or of a replica that is gone, says nothing.
@@ -140,7 +145,7 @@ fn note(entry: &Entry, replica: Replica, stamp: Stamp, content: Content) -> Deci
 }
 
 /// The name outlives its last replica, so that jobs are told what is missing.
-fn remove(entry: &Entry, replica: Replica, by: KeyName, grip: Grip) -> Decided {
+fn remove(entry: &Entry, replica: Replica, by: Asker, grip: Grip) -> Decided {
     if !entry.replicas.contains(&replica) {
         return Err(Rejection::NoSuchReplica);
     }
@@ -148,5 +153,5 @@ fn remove(entry: &Entry, replica: Replica, by: KeyName, grip: Grip) -> Decided {
         grip.check()?;
     }
     let (site, place) = replica;
-    Ok(vec![Happened::ReplicaRemoved { site, place, by }])
+    Ok(vec![Happened::ReplicaRemoved { site, place, by: by.key }])
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::command::{FileCommand, Grip, Rejection};
+use crate::catalogue::command::{Asker, FileCommand, Grip, Rejection};
 use crate::catalogue::event::FileEvent;
 use crate::catalogue::state::{FileRecord, MAX_REPLICAS};
 use crate::content::Content;
@@ -47,6 +47,10 @@ fn key() -> KeyName {
     KeyName::new("anna").unwrap()
 }
 
+fn asker() -> Asker {
+    Asker::only(key())
+}
+
 fn digest(id: u8) -> Digest {
     Digest([id; 32])
 }
@@ -65,7 +69,7 @@ fn register(id: u8, replicas: &[usize], replace: bool, grip: Grip) -> FileComman
         content: content(id),
         directory: false,
         replicas: replicas.iter().map(|i| replica(*i)).collect(),
-        by: key(),
+        by: asker(),
         replace,
         grip,
     }
@@ -73,18 +77,30 @@ fn register(id: u8, replicas: &[usize], replace: bool, grip: Grip) -> FileComman
 
 fn add(i: usize, id: u8) -> FileCommand {
     let (site, place) = replica(i);
-    FileCommand::AddReplica { site, place, digest: digest(id), by: key() }
+    FileCommand::AddReplica { site, place, digest: digest(id), by: asker() }
 }
 
 fn remove(i: usize, grip: Grip) -> FileCommand {
     let (site, place) = replica(i);
-    FileCommand::RemoveReplica { site, place, by: key(), grip }
+    FileCommand::RemoveReplica { site, place, by: asker(), grip }
 }
 
 fn note(i: usize, id: u8, look: u8) -> FileCommand {
     let (site, place) = replica(i);
     let stamp = format!("look {look}").into();
     FileCommand::NoteStamp { site, place, stamp, content: content(id) }
+}
+
+fn asked_by(name: &str, reaches_all: bool, mut command: FileCommand) -> FileCommand {
+    let asker = Asker { key: KeyName::new(name).unwrap(), reaches_all };
+    match &mut command {
+        FileCommand::Register { by, .. }
+        | FileCommand::AddReplica { by, .. }
+        | FileCommand::RemoveReplica { by, .. }
+        | FileCommand::Unregister { by, .. } => *by = asker,
+        FileCommand::NoteStamp { .. } => {}
+    }
+    command
 }
 
 fn needed(jobs: u32) -> Grip {
@@ -162,7 +178,7 @@ fn how_a_replica_looked_is_known_only_while_it_has_this_content() {
 
 #[test]
 fn nothing_is_taken_from_unfinished_jobs_unless_forced() {
-    let unregister = |grip| FileCommand::Unregister { by: key(), grip };
+    let unregister = |grip| FileCommand::Unregister { by: asker(), grip };
     for take in [unregister, |grip| remove(0, grip), |grip| register(2, &[1], true, grip)] {
         let mut bench = Bench::registered();
         let refused = bench.tell(take(needed(3))).unwrap_err();
@@ -170,6 +186,28 @@ fn nothing_is_taken_from_unfinished_jobs_unless_forced() {
         assert!(refused.to_string().starts_with("3 unfinished jobs need it"));
         assert_eq!(bench.tell(take(FORCED)).unwrap().len(), 1);
     }
+}
+
+#[test]
+fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
+    for command in [
+        register(1, &[0], true, FORCED),
+        register(1, &[1], false, FORCED),
+        register(2, &[0], true, FORCED),
+        add(1, 1),
+        remove(0, FORCED),
+        FileCommand::Unregister { by: asker(), grip: FORCED },
+    ] {
+        let mut bench = Bench::registered();
+        let others = asked_by("otto", false, command.clone());
+        assert_eq!(bench.tell(others), Err(Rejection::Anothers), "{command:?}");
+        bench.tell(asked_by("otto", true, command)).unwrap();
+    }
+    let mut bench = Bench::registered();
+    bench.tell(FileCommand::Unregister { by: asker(), grip: FORCED }).unwrap();
+    let otto = |command| asked_by("otto", false, command);
+    bench.tell(otto(register(2, &[0], false, FORCED))).unwrap();
+    assert_eq!(bench.tell(register(3, &[0], true, FORCED)), Err(Rejection::Anothers));
 }
 
 #[test]
@@ -185,10 +223,10 @@ fn a_name_outlives_its_last_replica_but_not_its_end() {
     let mut bench = Bench::registered();
     bench.tell(remove(0, Grip::default())).unwrap();
     assert!(!bench.record.is_gone());
-    bench.tell(FileCommand::Unregister { by: key(), grip: Grip::default() }).unwrap();
+    bench.tell(FileCommand::Unregister { by: asker(), grip: Grip::default() }).unwrap();
     assert!(bench.record.is_gone());
     for command in
-        [add(0, 1), remove(0, FORCED), FileCommand::Unregister { by: key(), grip: FORCED }]
+        [add(0, 1), remove(0, FORCED), FileCommand::Unregister { by: asker(), grip: FORCED }]
     {
         assert_eq!(bench.tell(command), Err(Rejection::NotRegistered));
     }
@@ -217,7 +255,7 @@ fn commands() -> impl Strategy<Value = FileCommand> {
         6 => (0_usize..40, 1_u8..3).prop_map(|(i, id)| add(i, id)),
         3 => (0_usize..40, grips.clone()).prop_map(|(i, grip)| remove(i, grip)),
         3 => (0_usize..40, 1_u8..3, 0_u8..3).prop_map(|(i, id, look)| note(i, id, look)),
-        1 => grips.prop_map(|grip| FileCommand::Unregister { by: key(), grip }),
+        1 => grips.prop_map(|grip| FileCommand::Unregister { by: asker(), grip }),
     ]
 }
 
@@ -269,6 +307,19 @@ proptest! {
         let mut replayed = Bench::new().record;
         bench.journal.iter().for_each(|event| FileMachine::evolve(&mut replayed, event));
         prop_assert_eq!(replayed, bench.record);
+    }
+
+    #[test]
+    fn what_others_ask_changes_nothing(commands in prop::collection::vec(commands(), 0..80)) {
+        let mut bench = Bench::registered();
+        let before = bench.record.clone();
+        for command in commands {
+            if !matches!(command, FileCommand::NoteStamp { .. }) {
+                let told = bench.tell(asked_by("otto", false, command));
+                prop_assert!(told.is_err());
+            }
+            prop_assert_eq!(&bench.record, &before);
+        }
     }
 
     #[test]

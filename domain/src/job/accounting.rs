@@ -1,6 +1,9 @@
 //! What a job cost: KOALA's instants and durations (section 3).
 
+use std::sync::LazyLock;
+
 use crate::job::state::Job;
+use crate::sparse::Usual;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// What is noted while a job goes its way.
@@ -33,6 +36,13 @@ pub struct Instants {
     pub wasted_processor_ms: u64,
     /// Bytes that were to be moved for it, as placed.
     pub transfer_volume: Bytes,
+}
+
+impl Usual for Instants {
+    fn usual() -> &'static Self {
+        static USUAL: LazyLock<Instants> = LazyLock::new(Instants::default);
+        &USUAL
+    }
 }
 
 /// What follows from them. A length is `None` until both of its ends are known.

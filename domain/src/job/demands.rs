@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::content::Content;
-use crate::ids::{Attempt, ComponentIndex, Digest, InstanceId, JobId, SiteName, Tag};
+use crate::ids::{Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, SiteName, Tag};
 use crate::job::spec::{Collect, Output};
 use crate::job::state::{Collected, Component, Job, Phase, RestartStep, Run};
 use crate::resources::Resources;
@@ -123,7 +123,7 @@ pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
     let has_input = |c: &Component| c.placement.as_ref().is_some_and(|p| !p.sources.is_empty());
     match job.phase {
         Phase::Collecting { .. } => {
-            outputs(job).map(|(_, _, content, site)| (content, site.clone())).collect()
+            outputs(job).map(|(_, _, content, (site, _))| (content, site.clone())).collect()
         }
         // Most jobs bring nothing along, and this is asked at every change of each.
         _ if !job.components.iter().any(has_input) => BTreeSet::new(),
@@ -153,11 +153,13 @@ fn inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
     })
 }
 
-/// Outputs that were read and are not at their sites yet, by component and position, and where
-/// they go; none before the payloads have succeeded.
-pub fn outputs(job: &Job) -> impl Iterator<Item = (ComponentIndex, u32, Content, &SiteName)> {
+/// Outputs that were read and are not at their sites yet, by component and position, where
+/// they go and the name that they are to have; none before the payloads have succeeded.
+pub fn outputs(
+    job: &Job,
+) -> impl Iterator<Item = (ComponentIndex, u32, Content, (&SiteName, &LogicalName))> {
     uncollected(job).filter_map(|(index, at, state, output)| match &output.collect {
-        Collect::ToSite { site, .. } => Some((index, at, state.content?, site)),
+        Collect::ToSite { site, register } => Some((index, at, state.content?, (site, register))),
         Collect::Fetch => None,
     })
 }

@@ -39,7 +39,7 @@ impl ProgramAtSite {
 impl ComponentSpec {
     /// The program as it runs at a site: overrides by label first, then by name.
     pub fn program_at(&self, site: &SiteName, labels: &Labels) -> ProgramAtSite {
-        let mut result = ProgramAtSite { program: self.program.clone(), lrm_options: Vec::new() };
+        let mut result = ProgramAtSite { program: self.program.open(), lrm_options: Vec::new() };
         let applies = |place: &Where| match place {
             Where::Site(name) => name == site,
             Where::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
@@ -116,7 +116,7 @@ mod tests {
             site: None,
             resources: Resources::default(),
             constraints: Vec::new(),
-            program,
+            program: program.into(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             at: at.into(),
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_site_that_no_override_names_runs_the_program_as_it_is() {
         let plain = at("delft", &Labels::new());
-        assert_eq!(plain.program, component().program);
+        assert_eq!(plain.program, component().program.open());
         assert_eq!(plain.lrm_options, texts(&[]));
     }
 

@@ -12,9 +12,11 @@ use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteN
 use crate::labels::Constraint;
 use crate::resources::Resources;
 use crate::runner::{RunOptions, RunnerError};
+use crate::sparse::Sparse;
 use crate::units::DurationMs;
 
 pub use super::chunk::Feed;
+pub use super::packed::PackedProgram;
 pub use super::program::ProgramAtSite;
 pub use super::request::{Flexible, Request};
 
@@ -46,7 +48,7 @@ pub struct JobSpec {
     /// Fails after this many restarts for errors of its own; 0 none.
     pub max_retries: u32,
     /// By which runner, and what that is to know.
-    pub run: RunOptions,
+    pub run: Sparse<RunOptions>,
 }
 
 /// Classes of placement queues, most urgent last so that order follows urgency.
@@ -106,7 +108,7 @@ pub struct ComponentSpec {
     /// What its site must be like.
     pub constraints: Vec<Constraint>,
     /// What to run.
-    pub program: Program,
+    pub program: PackedProgram,
     /// Files it reads.
     pub inputs: Vec<Input>,
     /// Files it leaves.
@@ -114,7 +116,7 @@ pub struct ComponentSpec {
     /// What differs at certain sites: applied in order, later ones win.
     pub at: BTreeMap<Where, Override>,
     /// What differs when it is started again after every payload of the job had begun.
-    pub restart: Option<Override>,
+    pub restart: Option<Box<Override>>,
 }
 
 /// What a component runs. None of it is interpreted by a shell but `setup`.
@@ -396,10 +398,10 @@ impl ComponentSpec {
     }
 
     fn validate_program(&self) -> Result<(), SpecError> {
-        let name = || self.name.clone();
+        let (name, program) = (|| self.name.clone(), self.program.open());
         let overrides = self.overrides();
         let executables = overrides.clone().filter_map(|o| o.executable.as_ref());
-        for executable in std::iter::once(&self.program.executable).chain(executables) {
+        for executable in std::iter::once(&program.executable).chain(executables) {
             match executable {
                 Executable::AtSite(path) if path.is_empty() => {
                     return Err(SpecError::NoExecutable(name()));
@@ -411,16 +413,12 @@ impl ComponentSpec {
             }
         }
         let arguments = overrides.clone().filter_map(|o| o.arguments.as_ref());
-        if std::iter::once(&self.program.arguments)
-            .chain(arguments)
-            .flatten()
-            .any(|a| a.contains('\0'))
+        if std::iter::once(&program.arguments).chain(arguments).flatten().any(|a| a.contains('\0'))
         {
             return Err(SpecError::Nul(name(), "an argument"));
         }
         let environments = overrides.map(|o| &o.environment);
-        for (key, value) in std::iter::once(&self.program.environment).chain(environments).flatten()
-        {
+        for (key, value) in std::iter::once(&program.environment).chain(environments).flatten() {
             if !is_variable_name(key) {
                 return Err(SpecError::VariableName(name(), key.clone()));
             }
@@ -433,7 +431,7 @@ impl ComponentSpec {
 
     /// Everything that may replace parts of its program.
     fn overrides(&self) -> impl Iterator<Item = &Override> + Clone {
-        self.at.values().chain(&self.restart)
+        self.at.values().chain(self.restart.as_deref())
     }
 
     /// Every file that must be at the site before it can start: inputs, and
@@ -451,7 +449,10 @@ impl ComponentSpec {
     fn file_refs_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
         let staged = std::iter::once(&mut self.program.executable)
             .chain(
-                self.at.values_mut().chain(&mut self.restart).filter_map(|o| o.executable.as_mut()),
+                self.at
+                    .values_mut()
+                    .chain(self.restart.as_deref_mut())
+                    .filter_map(|o| o.executable.as_mut()),
             )
             .filter_map(|executable| match executable {
                 Executable::Staged(file) => Some(file),

@@ -8,6 +8,7 @@ use crate::ids::{
 };
 use crate::job::spec::{JobSpec, Priority};
 use crate::placed::PlacedBy;
+use crate::sparse::Sparse;
 use crate::units::Timestamp;
 
 pub use super::accounting::Instants;
@@ -55,7 +56,7 @@ pub struct Job {
     /// How often it came back to its queue, by cause.
     pub setbacks: Setbacks,
     /// The instants of KOALA's accounting.
-    pub instants: Instants,
+    pub instants: Sparse<Instants>,
     /// What placed it last; `None` before that, and in records of before that was kept.
     pub placed_by: Option<PlacedBy>,
     /// The reservations that it asks for, or has; `None` before the first was asked for.

@@ -46,7 +46,7 @@ impl Launch {
 
     /// The component's program as it was described.
     pub fn plain(spec: &ComponentSpec) -> Self {
-        let at_site = ProgramAtSite { program: spec.program.clone(), lrm_options: Vec::new() };
+        let at_site = ProgramAtSite { program: spec.program.open(), lrm_options: Vec::new() };
         Self { at_site, earlier: None, lists_hosts: false }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 use super::sweep::Task;
 use super::{RunnerError, runner_of};
@@ -9,6 +10,7 @@ use crate::acquire::{AcquisitionMode, AcquisitionOptions, InvalidWish, Reservati
 use crate::bid::Weights;
 use crate::ids::{RunnerName, TargetName};
 use crate::job::spec::{JobSpec, Request};
+use crate::sparse::Usual;
 use crate::units::DurationMs;
 
 /// How a job is run.
@@ -30,6 +32,13 @@ pub struct RunOptions {
     pub reservation: Option<ReservationWish>,
     /// How much each dimension counts where sites bid for it; `None`: as on the whole grid.
     pub weights: Option<Weights>,
+}
+
+impl Usual for RunOptions {
+    fn usual() -> &'static Self {
+        static USUAL: LazyLock<RunOptions> = LazyLock::new(RunOptions::default);
+        &USUAL
+    }
 }
 
 /// What is restarted when a component of a running job fails.

@@ -23,7 +23,13 @@ fn array(text: &str) -> Over {
 }
 
 fn arguments(jobs: &[JobSpec]) -> Vec<String> {
-    jobs.iter().map(|job| job.components[0].program.arguments.join(" ")).collect()
+    jobs.iter().map(|job| job.components[0].program.open().arguments.join(" ")).collect()
+}
+
+/// Gives the first component these arguments.
+fn give(spec: &mut JobSpec, arguments: &[&str]) {
+    let arguments = arguments.iter().map(|word| (*word).into()).collect();
+    spec.components[0].program.change(|program| program.arguments = arguments);
 }
 
 #[test]
@@ -31,8 +37,7 @@ fn a_grid_becomes_every_combination_and_the_last_name_varies_fastest() {
     let axis = |values: &[&str]| values.iter().map(|value| Arc::from(*value)).collect();
     let axes = [("seed".into(), axis(&["1", "2"])), ("model".into(), axis(&["a", "b"]))];
     let mut described = sweep(Over::Grid(axes.into()));
-    described.spec.components[0].program.arguments =
-        vec!["{{model}}".into(), "x{{ seed }}".into(), "{{{{no}}".into(), "{{task}}".into()];
+    give(&mut described.spec, &["{{model}}", "x{{ seed }}", "{{{{no}}", "{{task}}"]);
     let jobs = described.jobs().unwrap();
     let expected = ["a x1 {{no}} 0", "a x2 {{no}} 1", "b x1 {{no}} 2", "b x2 {{no}} 3"];
     assert_eq!(arguments(&jobs), expected);
@@ -66,11 +71,13 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
     let mut described = sweep(array("7"));
     let component = &mut described.spec.components[0];
     component.program.executable = Executable::AtSite("/opt/{{index}}/run".into());
-    component.program.environment.insert("N".into(), "{{index}}".into());
-    component.program.directory = Some(RelPath::new("run-{{index}}").unwrap());
-    component.program.setup = vec!["echo {{index}}".into()];
+    component.program.change(|program| {
+        program.environment.insert("N".into(), "{{index}}".into());
+        program.directory = Some(RelPath::new("run-{{index}}").unwrap());
+        program.setup = vec!["echo {{index}}".into()];
+    });
     let restart = Override { arguments: Some(vec!["{{index}}".into()]), ..Override::default() };
-    component.restart = Some(restart);
+    component.restart = Some(restart.into());
     let register = LogicalName::new("out/{{index}}").unwrap();
     let site = SiteName::new("delft").unwrap();
     let path = RelPath::new("o.{{index}}").unwrap();
@@ -79,10 +86,11 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
     let job = described.jobs().unwrap().remove(0);
     let component = &job.components[0];
     assert_eq!(job.name.as_deref(), Some("run 7"));
-    assert_eq!(component.program.executable, Executable::AtSite("/opt/7/run".into()));
-    assert_eq!(component.program.environment["N"].as_ref(), "7");
-    assert_eq!(component.program.directory.as_ref().unwrap().as_str(), "run-7");
-    assert_eq!(component.program.setup, ["echo {{index}}".into()]);
+    let program = component.program.open();
+    assert_eq!(program.executable, Executable::AtSite("/opt/7/run".into()));
+    assert_eq!(program.environment["N"].as_ref(), "7");
+    assert_eq!(program.directory.as_ref().unwrap().as_str(), "run-7");
+    assert_eq!(program.setup, ["echo {{index}}".into()]);
     assert_eq!(component.restart.as_ref().unwrap().arguments, Some(vec!["7".into()]));
     assert_eq!(component.outputs[0].path.as_str(), "o.7");
     assert_eq!(job.validate(&SpecLimits::default()), Ok(()));
@@ -112,7 +120,7 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
         (with(|d| d.spec.name = Some("{{inde}}".into())), "name", "there are: task, index"),
         (with(|d| d.spec.name = Some("{{index".into())), "name", "does not end"),
         (
-            with(|d| d.spec.components[0].program.arguments = vec!["{{x}}".into()]),
+            with(|d| give(&mut d.spec, &["{{x}}"])),
             "component[0].arguments[0]",
             "{{x}} names no parameter",
         ),
@@ -170,7 +178,7 @@ fn a_warning_comes_within_the_wall_time() {
 #[test]
 fn what_must_not_run_twice_has_no_restart() {
     let mut spec = spec(2);
-    spec.components[1].restart = Some(Override::default());
+    spec.components[1].restart = Some(Box::default());
     assert_eq!(spec.validate(&SpecLimits::default()), Ok(()));
     spec.rerunnable = false;
     assert!(spec.validate(&SpecLimits::default()).is_err());
@@ -184,7 +192,7 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
     let values = Row::from([("alpha".into(), "0.5".into())]);
     spec.run.task = Some(Task { group, index: 2, count: 4, at_once: None, values });
     let arguments = Some(vec!["--resume".into()]);
-    spec.components[0].restart = Some(Override { arguments, ..Override::default() });
+    spec.components[0].restart = Some(Box::new(Override { arguments, ..Override::default() }));
     let mut job = World::new(spec).job;
     let began =
         Some(Began { site: SiteName::new("delft").unwrap(), attempt: Attempt(3), at: None });
@@ -237,19 +245,18 @@ proptest! {
         let axes = axes.map(|(i, length)| (format!("p{i}").into(), axis(*length)));
         let mut described = sweep(Over::Grid(axes.collect()));
         let all: Vec<String> = (0..lengths.len()).map(|i| format!("{{{{p{i}}}}}")).collect();
-        described.spec.components[0].program.arguments =
-            vec![all.join("-").into(), other.clone().into()];
+        give(&mut described.spec, &[&all.join("-"), &other]);
         let jobs = described.jobs().unwrap();
         let distinct: std::collections::BTreeSet<String> = arguments(&jobs).into_iter().collect();
         prop_assert_eq!(distinct.len(), lengths.iter().product::<usize>());
-        prop_assert!(jobs.iter().all(|job| *job.components[0].program.arguments[1] == *other));
+        prop_assert!(jobs.iter().all(|job| *job.components[0].program.open().arguments[1] == *other));
     }
 
     /// No text makes the filling panic or loop.
     #[test]
     fn any_text_is_filled_or_refused(text in "[{}a-z ]{0,40}") {
         let mut described = sweep(array("0-1"));
-        described.spec.components[0].program.arguments = vec![text.into()];
+        give(&mut described.spec, &[&text]);
         let _ = described.jobs();
     }
 

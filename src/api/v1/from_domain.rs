@@ -38,7 +38,7 @@ impl From<&Job> for JobReport {
             reservation: ReservationReport::of(job),
             components: components.filter_map(|index| component(job, index)).collect(),
             setbacks: (&job.setbacks).into(),
-            instants: (&job.instants).into(),
+            instants: (&*job.instants).into(),
             accounting: job.into(),
             revision: job.revision,
             document: (&*job.spec).into(),

@@ -189,6 +189,10 @@ codes! {
     /// The server has not finished starting.
     NotReady = "C6002", 503, "the server is not ready",
         "try again after the time that is told; the server's log says what it does";
+    /// The jobs in the store need more memory than there is.
+    ReadOnly = "C6003", 503, "the server only reads its store",
+        "give the server more memory (`server.memory`) and start it again, or import \
+         `cospan store export` where there is more";
     /// The site did not do it.
     Site = "C7001", 502, "the site did not do it",
         "look at the site (`cospan site list`), and try again when it answers";

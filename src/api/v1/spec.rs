@@ -93,10 +93,12 @@ impl JobDocument {
             Ok(weights) => Some(weights).filter(|_| !self.weights.is_empty()),
         };
         let components = self.component.into_iter().enumerate();
+        let components: Result<Vec<ComponentSpec>, _> =
+            components.map(|(i, one)| component(i, one)).collect();
         Ok(JobSpec {
             name: self.name,
             request,
-            components: components.map(|(i, c)| component(i, c)).collect::<Result<_, _>>()?,
+            components: exact(components?),
             policy: self.policy,
             priority: self.priority.unwrap_or_default().into(),
             wall_time: self.wall_time.0,
@@ -114,9 +116,17 @@ impl JobDocument {
                 acquisition: self.acquisition.unwrap_or_default().into(),
                 reservation,
                 weights,
-            },
+            }
+            .into(),
         })
     }
+}
+
+/// Without room for more, or what is left of the document that it was collected from: it is kept
+/// for long, and for every job.
+fn exact<T>(mut values: Vec<T>) -> Vec<T> {
+    values.shrink_to_fit();
+    values
 }
 
 fn component(index: usize, document: ComponentDocument) -> Result<ComponentSpec, SpecProblem> {
@@ -133,22 +143,25 @@ fn component(index: usize, document: ComponentDocument) -> Result<ComponentSpec,
         name: document.name,
         site: document.site,
         resources,
-        constraints: document.constraints.into_iter().map(|demand| demand.0).collect(),
+        constraints: exact(document.constraints.into_iter().map(|demand| demand.0).collect()),
         program: Program {
             executable: executable(&key, document.executable)?,
             arguments: document.arguments,
             environment: document.environment,
             directory: document.directory,
             setup: document.setup,
-        },
+        }
+        .into(),
         inputs: inputs
             .map(|(i, file)| input(&format!("{key}.input[{i}]"), file))
-            .collect::<Result<_, _>>()?,
+            .collect::<Result<_, _>>()
+            .map(exact)?,
         outputs: outputs
             .map(|(i, file)| output(&format!("{key}.output[{i}]"), file))
-            .collect::<Result<_, _>>()?,
+            .collect::<Result<_, _>>()
+            .map(exact)?,
         at: at.collect::<Result<_, SpecProblem>>()?,
-        restart: restart.transpose()?,
+        restart: restart.transpose()?.map(Box::new),
     })
 }
 
@@ -287,7 +300,7 @@ impl From<&ComponentSpec> for ComponentDocument {
         };
         let (memory, disk) = (in_bytes(MEMORY), in_bytes(DISK));
         let (gpus, gflops) = (others.remove(GPUS), others.remove(GFLOPS));
-        let at = spec.at.iter();
+        let (at, program) = (spec.at.iter(), spec.program.open());
         Self {
             name: spec.name.clone(),
             site: spec.site.clone(),
@@ -298,15 +311,15 @@ impl From<&ComponentSpec> for ComponentDocument {
             gflops,
             resources: others,
             constraints: spec.constraints.iter().cloned().map(Demand).collect(),
-            executable: (&spec.program.executable).into(),
-            arguments: spec.program.arguments.clone(),
-            environment: spec.program.environment.clone(),
-            directory: spec.program.directory.clone(),
-            setup: spec.program.setup.clone(),
+            executable: (&program.executable).into(),
+            arguments: program.arguments,
+            environment: program.environment,
+            directory: program.directory,
+            setup: program.setup,
             input: spec.inputs.iter().map(InputDocument::from).collect(),
             output: spec.outputs.iter().map(OutputDocument::from).collect(),
             at: at.map(|(place, change)| (Place(place.clone()), change.into())).collect(),
-            restart: spec.restart.as_ref().map(OverrideDocument::from),
+            restart: spec.restart.as_deref().map(OverrideDocument::from),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::cli::exit::{CliError, Exit};
 pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit, CliError> {
     let (bench, args) = match command {
         BenchCommand::Submit(args) => (Bench::Submit, args),
+        BenchCommand::Crowd(args) => (Bench::Crowd, args),
         BenchCommand::Recover(args) => (Bench::Recover, args),
         BenchCommand::Run(args) => (Bench::Run, args),
         BenchCommand::Place(args) => (Bench::Place, args),

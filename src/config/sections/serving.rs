@@ -27,6 +27,11 @@ section! {
         "tls_certificate" => tls_certificate: Option<PathBuf> = None, since "0.1.0";
         /// File with the private key of the certificate (PEM).
         "tls_key" => tls_key: Option<PathBuf> = None, since "0.1.0";
+        /// Memory that the server may have; bounds follow from it. `auto`: the least of what the
+        /// machine has, its control groups may have and its resource limits allow. A store whose
+        /// jobs would take more than three fifths of it is only read.
+        "memory" => memory: Auto<Bytes> = Auto::Auto,
+            in Bytes(1 << 20) => Bytes(1 << 44), since "0.1.0";
         /// Threads that serve HTTP.
         "workers" => workers: u32 = 2, in 1 => 256, since "0.1.0";
         /// Open connections; more have to wait.
@@ -152,8 +157,8 @@ section! {
         /// Memory for all jobs, by an estimate from their components and texts: those that wait
         /// or run, and those that ended less than `store.keep_finished` ago. More are answered
         /// 429, and ended jobs go to the archive earlier, down to ten minutes after their end.
-        /// `auto`: a quarter of the memory that the server may have (machine, control group,
-        /// resource limits).
+        /// `auto`: a quarter of `server.memory`. No bound lets in more than the three fifths of it on
+        /// which the server starts again.
         "max_job_memory" => max_job_memory: Auto<Bytes> = Auto::Auto,
             in Bytes(1 << 16) => Bytes(1 << 44), since "0.1.0";
         /// The same for the jobs of one key. `auto`: half of `max_job_memory`.

@@ -282,15 +282,35 @@ fn what_an_operator_registered_is_everybodys_to_read_and_nobodys_to_change() {
 #[test]
 fn an_output_never_takes_the_name_of_another_keys_file() {
     let served = Served::start();
-    let bob = served.key("bob", &[Role::User]);
     give_file(&served, "alice");
     let mut job = job();
     job["component"][0]["output"] = serde_json::json!([
         { "path": "out", "site": "delft", "register": file_of("alice") }
     ]);
-    let reply = served.send_as(&bob, "POST", "/v1/jobs", Some(&job.to_string()));
-    reply.problem(409, "C4002");
+    for role in [Role::User, Role::Operator, Role::Administrator] {
+        let key = served.key(role.as_str(), &[role]);
+        let reply = served.send_as(&key, "POST", "/v1/jobs", Some(&job.to_string()));
+        reply.problem(409, "C4002");
+    }
     assert!(served.fake.view.lock().unwrap().jobs.is_empty());
+}
+
+#[test]
+fn only_what_administrators_ask_of_the_catalogue_reaches_others_files() {
+    let served = Served::start();
+    for role in [Role::User, Role::Operator, Role::Administrator] {
+        let key = served.key(role.as_str(), &[role]);
+        give_file(&served, role.as_str());
+        let file = file_of(role.as_str());
+        let body = serde_json::json!({ "name": file, "site": "delft", "path": "x" }).to_string();
+        assert_eq!(served.send_as(&key, "POST", "/v1/files", Some(&body)).status, 201);
+        let address = format!("/v1/files/{file}");
+        assert_eq!(served.send_as(&key, "DELETE", &address, None).status, 200);
+        let asked = std::mem::take(&mut *served.fake.asked.lock().unwrap());
+        let reaches = format!("reaches_all: {}", role == Role::Administrator);
+        assert_eq!(asked.len(), 2);
+        assert!(asked.iter().all(|what| what.contains(&reaches)), "{asked:?}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::spec::SpecLimits;
-use cospan_domain::job::state::{Instants, Job, Phase, Setbacks};
+use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::units::Timestamp;
 use futures_util::{StreamExt, stream};
 use tokio::sync::broadcast;
@@ -147,7 +147,7 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
         next_claim: None,
         preempting: Vec::new(),
         promoted: false,
-        instants: Instants::default(),
+        instants: Default::default(),
         placed_by: None,
         reservation: None,
         told: Default::default(),

@@ -2,18 +2,21 @@
 
 mod workers;
 
+use std::sync::Arc;
+
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Job;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::state::CopyRecord;
+use cospan_domain::units::Bytes;
 
 use super::batch::{self, OpenBatch};
 use super::frame::damaged_record;
 use super::job::{Assembly, submission};
 use super::{keys, object, v1};
 use crate::port::{Key, StoreError, Stored};
-use workers::{Decoded, Decoder, Part, Workers};
+use workers::{Decoded, Decoder, Part, Room, Workers};
 
 /// Everything that is live in a store.
 #[derive(Debug, Default)]
@@ -44,13 +47,16 @@ pub struct Loader {
     decoder: Decoder,
     decoded: Decoded,
     workers: Option<Workers>,
+    room: Arc<Room>,
 }
 
 impl Loader {
     /// One that decodes jobs on so many threads besides the one that reads: what
-    /// is wrong with a job is then told at the end.
-    pub fn with_threads(count: usize) -> Self {
-        Self { workers: Some(Workers::start(count)), ..Self::default() }
+    /// is wrong with a job is then told at the end. Where jobs would take more than `most` of
+    /// memory, as it is estimated, it keeps no more of them, and the end is an error.
+    pub fn with_threads(count: usize, most: Bytes) -> Self {
+        let room = Arc::new(Room::new(most));
+        Self { workers: Some(Workers::start(count, &room)), room, ..Self::default() }
     }
 
     /// Takes the next value.
@@ -111,13 +117,14 @@ impl Loader {
     /// The state, once all values were shown.
     ///
     /// # Errors
-    /// A job is damaged.
+    /// A job is damaged, or they are more than there is memory for.
     pub fn finish(mut self) -> Result<Loaded, StoreError> {
         self.finish_job()?;
         let decoded = match self.workers {
             Some(workers) => workers.finish()?,
             None => self.decoded,
         };
+        self.room.check()?;
         self.loaded.jobs = decoded.jobs;
         self.loaded.remains.extend(decoded.remains);
         let Loaded { jobs, remains, batches, .. } = &mut self.loaded;

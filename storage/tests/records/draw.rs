@@ -129,7 +129,7 @@ impl Draw {
             max_placement_tries: self.maybe(Self::n32),
             max_claim_tries: self.maybe(Self::n32),
             max_retries: self.n32(),
-            run: self.run_options(),
+            run: self.run_options().into(),
         }
     }
 
@@ -148,7 +148,8 @@ impl Draw {
                 environment: self.pairs(),
                 directory: self.maybe(Self::path),
                 setup: self.some(Self::text),
-            },
+            }
+            .into(),
             inputs: self.some(|draw| Input {
                 file: draw.file_ref(),
                 path: draw.path(),
@@ -156,7 +157,7 @@ impl Draw {
             }),
             outputs: self.some(|draw| Output { path: draw.path(), collect: draw.collect() }),
             at: self.some(|draw| (draw.place(), draw.change())),
-            restart: self.maybe(Self::change),
+            restart: self.maybe(Self::change).map(Box::new),
         }
     }
 
@@ -234,7 +235,7 @@ impl Draw {
             next_claim: None,
             preempting: Vec::new(),
             promoted: false,
-            instants: Instants::default(),
+            instants: Default::default(),
             placed_by: None,
             reservation: self.maybe(Self::reservation),
             told: self.some(Self::name),
@@ -257,7 +258,7 @@ impl Draw {
         next.next_claim = self.maybe(Self::at);
         next.preempting = self.some(|draw| JobId(draw.n64()));
         next.promoted = self.coin();
-        next.instants = self.instants();
+        next.instants = self.instants().into();
         let count = job.spec.components.len();
         match self.below(8) {
             0 => next.components.clear(),

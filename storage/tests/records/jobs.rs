@@ -8,7 +8,7 @@ use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{Component, Job};
 use cospan_domain::placed::{DominantRefusal, PlacedBy, ReasonCode, Rule, Source};
 use cospan_domain::units::{Bytes, Timestamp};
-use cospan_storage::port::{Key, Outcome};
+use cospan_storage::port::{Key, Outcome, StoreError};
 use cospan_storage::record::events::{EventTexts, history, history_texts};
 use cospan_storage::record::job::{
     SpecTexts, archive, head_version, read, read_archived, submission, update,
@@ -18,6 +18,30 @@ use proptest::prelude::*;
 
 use crate::draw::Draw;
 use crate::place::Place;
+
+/// More than any jobs take.
+const ALL: Bytes = Bytes(u64::MAX);
+
+#[test]
+fn jobs_that_would_take_more_memory_than_they_may_are_all_counted() {
+    let place = Place::new();
+    let mut draw = Draw::new(7);
+    let jobs: Vec<_> = (0..1_000).map(|id| draw.submitted(JobId(id), 1)).collect();
+    jobs.iter().for_each(|job| place.commit(submission(job).unwrap()));
+    let needs: u64 = jobs.iter().map(|job| job.spec.footprint().0).sum();
+    assert_eq!(place.load_by(Loader::with_threads(2, Bytes(needs))).jobs.len(), 1_000);
+    let mut loader = Loader::with_threads(2, Bytes(needs - 1));
+    let visit = &mut |stored| {
+        loader.take(stored).unwrap();
+        std::ops::ControlFlow::Continue(())
+    };
+    place.opened.journal.scan(b"", visit).unwrap();
+    let error = loader.finish().unwrap_err();
+    let StoreError::TooLarge { jobs: 1_000, needed: Bytes(needed), .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(needed, needs);
+}
 
 #[test]
 fn threads_load_what_one_loads() {
@@ -29,12 +53,12 @@ fn threads_load_what_one_loads() {
     let jobs = place.load().jobs;
     assert_eq!(jobs.len(), 1_000);
     for threads in 1..4 {
-        assert!(place.load_by(Loader::with_threads(threads)).jobs == jobs);
+        assert!(place.load_by(Loader::with_threads(threads, ALL)).jobs == jobs);
     }
     let value = Some(b"1 1 {".as_slice().into());
     let key = Key::from(keys::head(JobId(500)).as_str());
     place.commit(vec![cospan_storage::port::Change { key, expected: None, value }]);
-    let mut loader = Loader::with_threads(2);
+    let mut loader = Loader::with_threads(2, ALL);
     let visit = &mut |stored| {
         loader.take(stored).unwrap();
         std::ops::ControlFlow::Continue(())
@@ -213,8 +237,8 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
     for component in &mut spec.components {
         component.at.clear();
         component.inputs.clear();
-        component.program.environment =
-            [("LONG".into(), "x".repeat(1_400).into())].into_iter().collect();
+        let long = [("LONG".into(), "x".repeat(1_400).into())];
+        component.program.change(|program| program.environment = long.into());
     }
     job.spec = Arc::new(spec.clone());
     place.commit(submission(&job).unwrap());
@@ -245,7 +269,7 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
     assert_eq!(place.keys("j/"), Vec::<String>::new());
 
     for component in &mut spec.components {
-        component.program.arguments = vec!["y".repeat(2_000).into()];
+        component.program.change(|program| program.arguments = vec!["y".repeat(2_000).into()]);
     }
     job.spec = Arc::new(spec);
     let error = submission(&job).unwrap_err().to_string();

@@ -17,10 +17,9 @@ use cospan_domain::job::spec::{
     Collect, ComponentSpec, Executable, Feed, FileRef, Input, JobSpec, OnUnreachable, Output,
     Priority, Program, Request,
 };
-use cospan_domain::job::state::{Collected, Component, Instants, Job, Phase, Run, Setbacks};
+use cospan_domain::job::state::{Collected, Component, Job, Phase, Run, Setbacks};
 use cospan_domain::placed::{Placement, Source};
 use cospan_domain::resources::Resources;
-use cospan_domain::runner::RunOptions;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
@@ -392,7 +391,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         site: None,
         resources: Resources::default(),
         constraints: Vec::new(),
-        program,
+        program: program.into(),
         inputs: vec![Input { file, path: path("input"), feed: Feed::Whole }],
         outputs: Vec::new(),
         at: BTreeMap::new(),
@@ -410,7 +409,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
-        run: RunOptions::default(),
+        run: Default::default(),
     };
     Job {
         id: JobId(id),
@@ -430,7 +429,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         next_claim: None,
         preempting: Vec::new(),
         promoted: false,
-        instants: Instants::default(),
+        instants: Default::default(),
         placed_by: None,
         reservation: None,
         told: Default::default(),

@@ -85,12 +85,12 @@ impl Counts {
 
 fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<Ask> {
     let (name, site) = (file_name(name)?, site_name(site)?);
-    Ok(Ask::AddFile { name, site, path: RelPath::new(path)?, replace })
+    Ok(Ask::AddFile { name, site, path: RelPath::new(path)?, replace, reaches_all: false })
 }
 
 fn remove(name: &str, site: Option<usize>, force: bool) -> Result<Ask> {
     let site = site.map(site_name).transpose()?;
-    Ok(Ask::RemoveFile { name: LogicalName::new(name)?, site, force })
+    Ok(Ask::RemoveFile { name: LogicalName::new(name)?, site, force, reaches_all: false })
 }
 
 /// Asks for it; it comes to this, with so many questions to sites and so many changes.
@@ -126,6 +126,7 @@ async fn refused(scene: &Scene) -> Result<()> {
         site: site_name(3)?,
         path: RelPath::new("path-0")?,
         replace: false,
+        reaches_all: false,
     };
     let sites = "no site is called delft; the sites are amsterdam, berlin, cracow";
     comes_to(scene, nowhere, not_found(sites), 0, 0).await?;

@@ -170,7 +170,7 @@ impl Judge<'_> {
 
 fn names() -> Result<Ask> {
     let (name, site, path) = (file_name(7)?, site_name(0)?, RelPath::new("path-0")?);
-    Ok(Ask::AddFile { name, site, path, replace: false })
+    Ok(Ask::AddFile { name, site, path, replace: false, reaches_all: false })
 }
 
 async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {

@@ -41,7 +41,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         goes(&scene, to, first, over, keeps).await?;
         let name = LogicalName::new("result")?;
         let begun_again = scene.now();
-        let forgets = Ask::RemoveFile { name, site: None, force: false };
+        let forgets = Ask::RemoveFile { name, site: None, force: false, reaches_all: false };
         scene.same("forgets", scene.ask(forgets).await, Ok(ApiAnswer::Done));
         goes(&scene, to, second, begun_again, keeps).await?;
         scene.check(scene.now() > begun, String::new);

@@ -69,7 +69,8 @@ impl Scene {
         for (number, (path, _, sites)) in files.iter().enumerate() {
             for site in sites {
                 let (name, site, path) = (file_name(number)?, site.clone(), path.clone());
-                self.ask(Ask::AddFile { name, site, path, replace: false }).await?;
+                self.ask(Ask::AddFile { name, site, path, replace: false, reaches_all: false })
+                    .await?;
             }
         }
         Ok(())

@@ -227,7 +227,8 @@ fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(DurationMs(1_000)).await;
         let mut large = waiting(5)?;
         let mut spec = JobSpec::clone(&large.spec);
-        spec.components[0].program.arguments.push("x".repeat(2 << 20).into());
+        let long = "x".repeat(2 << 20).into();
+        spec.components[0].program.change(|program| program.arguments.push(long));
         large.spec = Arc::new(spec);
         let key = IdempotencyKey::new("large")?;
         let name = Some(Idempotency { key, body: Digest([1; 32]) });

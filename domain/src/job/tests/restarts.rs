@@ -11,12 +11,12 @@ use crate::job::spec::OnUnreachable;
 use crate::job::state::{Job, PhaseKind};
 use crate::placed::Placement;
 use crate::resources::Resources;
-use crate::runner::{RestartScope, RunOptions};
+use crate::runner::RestartScope;
 use crate::units::DurationMs;
 
 fn apart(components: usize) -> World {
     let mut spec = spec(components);
-    spec.run = RunOptions { restart_scope: RestartScope::Component, ..RunOptions::default() };
+    spec.run.restart_scope = RestartScope::Component;
     let mut world = World::new(spec);
     world.run();
     world

@@ -18,12 +18,11 @@ use crate::job::spec::{
     Collect, ComponentSpec, Executable, Flexible, JobSpec, OnUnreachable, Output, Priority,
     Program, Request,
 };
-use crate::job::state::{Instants, Job, Phase, PhaseKind, Setbacks};
+use crate::job::state::{Job, Phase, PhaseKind, Setbacks};
 use crate::job::table;
 use crate::job::{decide::decide, evolve::evolve};
 use crate::placed::{Placement, Source};
 use crate::resources::Resources;
-use crate::runner::RunOptions;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 pub(crate) struct World {
@@ -55,7 +54,8 @@ fn component(index: usize) -> ComponentSpec {
             environment: Default::default(),
             directory: None,
             setup: Vec::new(),
-        },
+        }
+        .into(),
         inputs: Vec::new(),
         outputs: Vec::new(),
         at: Default::default(),
@@ -76,7 +76,7 @@ pub(crate) fn spec(components: usize) -> JobSpec {
         max_placement_tries: None,
         max_claim_tries: None,
         max_retries: 0,
-        run: RunOptions::default(),
+        run: Default::default(),
     }
 }
 
@@ -115,7 +115,7 @@ impl World {
             next_claim: None,
             preempting: Vec::new(),
             promoted: false,
-            instants: Instants::default(),
+            instants: Default::default(),
             placed_by: None,
             reservation: None,
             told: Default::default(),

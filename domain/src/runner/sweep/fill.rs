@@ -6,7 +6,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Row;
-use crate::job::spec::{Collect, ComponentSpec, Executable, FileRef, JobSpec, Override, Program};
+use crate::job::spec::{
+    Collect, ComponentSpec, Executable, FileRef, JobSpec, Override, PackedProgram, Program,
+};
 use crate::runner::RunnerError;
 
 const OPEN: &str = "{{";
@@ -58,7 +60,18 @@ impl Filler<'_> {
         }
     }
 
-    fn program(&self, at: &str, program: &mut Program) -> Filled<()> {
+    /// What is the same in every task stays in one piece for all.
+    fn program(&self, at: &str, packed: &mut PackedProgram) -> Filled<()> {
+        let mut program = packed.open();
+        self.opened(at, &mut program)?;
+        let filled = PackedProgram::from(program);
+        if filled != *packed {
+            *packed = filled;
+        }
+        Ok(())
+    }
+
+    fn opened(&self, at: &str, program: &mut Program) -> Filled<()> {
         self.executable(at, &mut program.executable)?;
         self.texts(at, &mut program.arguments, &mut program.environment)?;
         match &mut program.directory {

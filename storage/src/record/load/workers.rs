@@ -1,10 +1,13 @@
 //! Threads that decode jobs while the store is still being read.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Job;
+use cospan_domain::units::Bytes;
 
 use super::super::frame::damaged_record;
 use super::super::job::{Assembly, LastSpec};
@@ -29,14 +32,58 @@ pub(super) struct Decoded {
     pub(super) remains: Vec<Key>,
 }
 
-/// Decodes one job after the other.
+/// What jobs take of memory, and may take together.
+#[derive(Debug)]
+pub(super) struct Room {
+    most: Bytes,
+    bytes: AtomicU64,
+    jobs: AtomicU64,
+}
+
+impl Room {
+    pub(super) fn new(most: Bytes) -> Self {
+        Self { most, bytes: AtomicU64::new(0), jobs: AtomicU64::new(0) }
+    }
+
+    /// Counts a job; whether there is room for it and all before.
+    fn admits(&self, job: &Job) -> bool {
+        let Bytes(own) = job.spec.footprint();
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(own, Ordering::Relaxed).saturating_add(own) <= self.most.0
+    }
+
+    /// Refuses jobs of which some were left out.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let (most, needed) = (self.most, Bytes(self.bytes.load(Ordering::Relaxed)));
+        if needed <= most {
+            return Ok(());
+        }
+        Err(StoreError::TooLarge { jobs: self.jobs.load(Ordering::Relaxed), needed, most })
+    }
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self::new(Bytes(u64::MAX))
+    }
+}
+
+/// Decodes one job after the other. Those for which there is no room are counted and left out.
 #[derive(Default)]
-pub(super) struct Decoder(LastSpec);
+pub(super) struct Decoder {
+    last: LastSpec,
+    room: Arc<Room>,
+}
 
 impl Decoder {
+    pub(super) fn within(room: Arc<Room>) -> Self {
+        Self { room, ..Self::default() }
+    }
+
     pub(super) fn take(&mut self, part: Part, to: &mut Decoded) -> Result<(), StoreError> {
-        match part.assembly.finish(part.id, &mut self.0)? {
-            Some(job) => to.jobs.push(job),
+        match part.assembly.finish(part.id, &mut self.last)? {
+            Some(job) if self.room.admits(&job) => to.jobs.push(job),
+            Some(_) => {}
             None => to.remains.extend(part.keys),
         }
         Ok(())
@@ -59,10 +106,11 @@ pub(super) struct Workers {
 
 impl Workers {
     /// Starts them.
-    pub(super) fn start(count: usize) -> Self {
+    pub(super) fn start(count: usize, room: &Arc<Room>) -> Self {
         let lane = |_| {
             let (batches, received) = sync_channel(WAITING);
-            Lane { batches, thread: std::thread::spawn(move || serve(&received)) }
+            let decoder = Decoder::within(room.clone());
+            Lane { batches, thread: std::thread::spawn(move || serve(&received, decoder)) }
         };
         Self { lanes: (0..count.max(1)).map(lane).collect(), batch: Vec::new(), sent: 0 }
     }
@@ -102,8 +150,8 @@ impl Workers {
     }
 }
 
-fn serve(batches: &Receiver<Vec<Part>>) -> Outcome {
-    let (mut all, mut decoder) = (Vec::new(), Decoder::default());
+fn serve(batches: &Receiver<Vec<Part>>, mut decoder: Decoder) -> Outcome {
+    let mut all = Vec::new();
     for batch in batches {
         let mut decoded = Decoded::default();
         batch.into_iter().try_for_each(|part| decoder.take(part, &mut decoded))?;

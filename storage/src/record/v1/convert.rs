@@ -171,7 +171,22 @@ macro_rules! as_list {
         }
     )*};
 }
-as_list!(Vec[]; VecDeque[]; BTreeSet[Ord]);
+as_list!(VecDeque[]; BTreeSet[Ord]);
+
+impl<T: Convert<W>, W> Convert<Vec<W>> for Vec<T> {
+    fn to_wire(&self) -> Vec<W> {
+        self.iter().map(T::to_wire).collect()
+    }
+
+    /// With no room for more: it is kept for long.
+    fn from_wire(wire: Vec<W>) -> Result<Self, Problem> {
+        let mut values = Vec::with_capacity(wire.len());
+        for value in wire {
+            values.push(T::from_wire(value)?);
+        }
+        Ok(values)
+    }
+}
 
 impl<K: Convert<A> + Ord, V: Convert<B>, A, B> Convert<Vec<(A, B)>> for BTreeMap<K, V> {
     fn to_wire(&self) -> Vec<(A, B)> {

@@ -8,6 +8,7 @@ use cospan_domain::job::state::{
     self, AbortCause as DomainAbortCause, AfterAbort as DomainAfterAbort, Component, Job,
     Phase as DomainPhase,
 };
+use cospan_domain::sparse::Sparse;
 use cospan_domain::{ids::JobId, job::spec::JobSpec};
 
 use super::convert::{Convert, Problem, Text, is_default, wire_enum, wire_struct};
@@ -170,6 +171,16 @@ wire_struct!(Instants = state::Instants {
     wasted_processor_ms: u64,
     transfer_volume: u64,
 });
+
+impl Convert<Instants> for Sparse<state::Instants> {
+    fn to_wire(&self) -> Instants {
+        (**self).to_wire()
+    }
+
+    fn from_wire(wire: Instants) -> Result<Self, Problem> {
+        Ok(state::Instants::from_wire(wire)?.into())
+    }
+}
 
 impl Default for Setbacks {
     fn default() -> Self {

@@ -15,6 +15,7 @@ use cospan_domain::job::spec::{Request as DomainRequest, Where as DomainWhere};
 use cospan_domain::labels::{self, Rule as DomainRule};
 use cospan_domain::resources;
 use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainSignal};
+use cospan_domain::sparse::Sparse;
 
 use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct};
 use super::reservation::ReservationWish;
@@ -48,6 +49,16 @@ wire_struct!(RunOptions = runner::RunOptions {
     weights: Option<Vec<(Arc<str>, u32)>>,
     reservation: Option<ReservationWish>,
 });
+
+impl Convert<RunOptions> for Sparse<runner::RunOptions> {
+    fn to_wire(&self) -> RunOptions {
+        (**self).to_wire()
+    }
+
+    fn from_wire(wire: RunOptions) -> Result<Self, Problem> {
+        Ok(runner::RunOptions::from_wire(wire)?.into())
+    }
+}
 
 /// By name of the dimension, in thousandths.
 impl Convert<Vec<(Arc<str>, u32)>> for Weights {
@@ -149,6 +160,26 @@ wire_struct!(Program = spec::Program {
     directory: Option<Text<RelPath>>,
     setup: Texts,
 });
+
+impl Convert<Program> for spec::PackedProgram {
+    fn to_wire(&self) -> Program {
+        self.open().to_wire()
+    }
+
+    fn from_wire(wire: Program) -> Result<Self, Problem> {
+        Ok(spec::Program::from_wire(wire)?.into())
+    }
+}
+
+impl Convert<Override> for Box<spec::Override> {
+    fn to_wire(&self) -> Override {
+        (**self).to_wire()
+    }
+
+    fn from_wire(wire: Override) -> Result<Self, Problem> {
+        spec::Override::from_wire(wire).map(Box::new)
+    }
+}
 
 wire_enum!(Executable = DomainExecutable { AtSite(Arc<str>), Staged(FileRef) });
 wire_struct!(FileRef = spec::FileRef { name: Text<LogicalName>; bound: Option<Content> });

@@ -1,0 +1,109 @@
+//! How long others wait for a submission to be durable while one user asks for as much as can be:
+//! 200,000 jobs, or dry runs of the largest job that is allowed, four at a time; and what a start
+//! takes after as much was accepted as there is room for.
+
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Result, anyhow, bail};
+
+use super::load::{Load, Loaded, post};
+use super::report::Report;
+use super::server::Server;
+use super::submit::{BULK, JOB, SITES, bulk_body, fill_sites, load, numbered};
+
+/// Jobs that the one submits.
+const JOBS: usize = 200_000;
+/// Requests that the one has under way.
+const AT_ONCE: usize = 4;
+/// Submissions of the other from one look at the crowd to the next.
+const TURN: usize = 20;
+/// Components of the largest job, and bytes of its document: the defaults of
+/// `limits.max_components` and `server.max_body`, with some room.
+const COMPONENTS: usize = 1_000;
+const BYTES: usize = 3_900_000;
+
+pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
+    let mut report = Report::new("crowd");
+    let server = Server::start(place, &SITES)?;
+    fill_sites(&server)?;
+    let other = server.add_key("other")?;
+    crate::cli::progress("submissions of one, nobody else there");
+    let alone = post(single(&server, &other, if quick { 200 } else { 2_000 }))?;
+    report.floor("floor_submit_p99_ms", alone.quantile_ms(0.99), "ms");
+    crate::cli::progress("submissions of one beside many of another");
+    let jobs = if quick { JOBS / 20 } else { JOBS };
+    let many = load(&server, bulk_body(numbered), AT_ONCE, jobs / BULK);
+    let waited = beside(&server, &other, many)?;
+    report.figure("other_submit_p50_ms", waited.quantile_ms(0.5), "ms", "");
+    report.figure("other_submit_p99_ms", waited.quantile_ms(0.99), "ms", "<= 100");
+    crate::cli::progress("submissions of one beside the largest dry runs of another");
+    let path = "/v1/jobs?dry_run=true&allow_unplaceable=true";
+    let largest = load(&server, largest(), AT_ONCE, if quick { 8 } else { 80 });
+    let waited = beside(&server, &other, Load { path, insists: true, ..largest })?;
+    report.figure("other_dry_run_p50_ms", waited.quantile_ms(0.5), "ms", "");
+    report.figure("other_dry_run_p99_ms", waited.quantile_ms(0.99), "ms", "<= 100");
+    drop(server);
+    let (memory, target) = if quick { ("100MB", "<= 100") } else { ("1GB", "<= 1000") };
+    let most = start_when_full(&place.join("full"), memory, &mut report)?;
+    report.figure("full_start_most_mb", most, "MB", target);
+    Ok(report)
+}
+
+/// The most memory, in MB, that a start takes of a server which is as full of jobs that all differ
+/// as it lets itself be filled.
+fn start_when_full(place: &Path, memory: &str, report: &mut Report) -> Result<f64> {
+    crate::cli::progress("a server that is full, and its start");
+    let mut server = Server::start_within(place, &SITES, memory)?;
+    fill_sites(&server)?;
+    let mut jobs = 0;
+    while let Some(more) = fits(&server, jobs)? {
+        jobs += more;
+    }
+    report.floor("full_jobs", jobs as f64, "jobs");
+    server.kill()?;
+    server.restart()?;
+    server.wait_ready()?;
+    let most = server.most_resident_bytes()? as f64 / 1e6;
+    let kept = server.get("/v1/store")?["jobs"].as_u64();
+    if kept != Some((jobs + SITES.len()) as u64) {
+        bail!("of {jobs} jobs {kept:?} are there again");
+    }
+    Ok(most)
+}
+
+/// Submits some more jobs: how many, if there was room for them.
+fn fits(server: &Server, from: usize) -> Result<Option<usize>> {
+    match post(load(server, bulk_body(|index| numbered(from + index)), 1, 1)) {
+        Ok(_) => Ok(Some(BULK)),
+        Err(refused) if refused.to_string().contains("answered 429") => Ok(None),
+        Err(problem) => Err(problem),
+    }
+}
+
+fn single(server: &Server, other: &str, requests: usize) -> Load {
+    Load { token: other.to_owned(), ..load(server, JOB.to_vec(), 1, requests) }
+}
+
+/// The other's submissions, one after another as long as the crowd is there.
+fn beside(server: &Server, other: &str, crowd: Load) -> Result<Loaded> {
+    let crowd = thread::spawn(move || post(crowd));
+    let mut turns = Vec::new();
+    while turns.is_empty() || !crowd.is_finished() {
+        turns.push(post(single(server, other, TURN))?);
+    }
+    crowd.join().map_err(|_| anyhow!("the crowd's thread panicked"))??;
+    Ok(Loaded::join(turns))
+}
+
+/// The document of the largest job.
+fn largest() -> Vec<u8> {
+    let text = "x".repeat(BYTES / COMPONENTS - 100);
+    let component = |number: usize| {
+        format!(
+            r#"{{"name":"c{number}","processors":1,"executable":"/bin/true","arguments":["{text}"]}}"#
+        )
+    };
+    let components: Vec<String> = (0..COMPONENTS).map(component).collect();
+    format!(r#"{{"wall_time":"1h","component":[{}]}}"#, components.join(",")).into_bytes()
+}

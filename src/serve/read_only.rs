@@ -1,0 +1,150 @@
+//! A server over a store whose jobs do not fit into memory: it shows single jobs and exports, and
+//! does nothing else, so that nobody has to repair anything by hand to get at them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, View};
+use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
+use cospan_domain::job::state::Job;
+use cospan_domain::units::Bytes;
+use cospan_storage::Opened;
+
+use super::records;
+use crate::api::v1::explain::ExplainReport;
+use crate::api::v1::file::{FilePage, FileReport};
+use crate::api::v1::site::{LinkReport, SiteList};
+use crate::api::v1::store::StoreReport;
+use crate::chaos::Rehearsals;
+use crate::http::backend::{Backend, Changes, History, Piece, Pieces, ReadOrder};
+
+/// What the jobs of a store would take of memory, and what they may.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TooLarge {
+    pub(super) jobs: u64,
+    pub(super) needed: Bytes,
+    pub(super) most: Bytes,
+}
+
+/// A store that is only read.
+pub(super) struct ReadOnly {
+    opened: Opened,
+    engine: &'static str,
+    jobs: u64,
+    why: String,
+    rehearsals: Rehearsals,
+}
+
+impl ReadOnly {
+    pub(super) fn new(opened: Opened, engine: &'static str, found: TooLarge) -> Self {
+        let TooLarge { jobs, needed, most } = found;
+        let why = format!(
+            "the {jobs} jobs in the store would take about {needed} of memory, and all jobs \
+             together may take {most} of what this server has (`server.memory`): single jobs are \
+             shown (`cospan show`) and `cospan store export` works, nothing else; what runs at \
+             sites goes on"
+        );
+        Self { opened, engine, jobs, why, rehearsals: Rehearsals::off() }
+    }
+
+    fn refused<T>(&self) -> Result<T, ApiRefusal> {
+        Err(ApiRefusal::ReadOnly(self.why.clone()))
+    }
+}
+
+#[async_trait]
+impl Backend for ReadOnly {
+    async fn command(&self, _: ApiCommand) -> Result<ApiAnswer, ApiRefusal> {
+        self.refused()
+    }
+
+    fn preview(&self, _: &KeyName, _: Submission) -> Result<ExplainReport, ApiRefusal> {
+        self.refused()
+    }
+
+    fn view(&self) -> Arc<View> {
+        Arc::default()
+    }
+
+    fn files(
+        &self,
+        _: Option<&LogicalName>,
+        _: Option<&SiteName>,
+        _: &dyn Fn(&KeyName) -> bool,
+        _: usize,
+    ) -> FilePage {
+        FilePage { files: Vec::new(), next: None }
+    }
+
+    fn file_owner(&self, _: &LogicalName) -> Option<KeyName> {
+        None
+    }
+
+    fn file(&self, _: &LogicalName) -> Option<FileReport> {
+        None
+    }
+
+    fn sites(&self) -> SiteList {
+        SiteList { sites: Vec::new(), isolated: false }
+    }
+
+    fn links_to(&self, _: &SiteName) -> Vec<LinkReport> {
+        Vec::new()
+    }
+
+    fn store(&self) -> StoreReport {
+        StoreReport {
+            engine: self.engine.into(),
+            instance: self.opened.instance.to_string(),
+            epoch: self.opened.epoch.0,
+            seq: 0,
+            size_bytes: self.opened.journal.size().disk_bytes,
+            jobs: self.jobs,
+        }
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+        match records::live(&*self.opened.journal, id)? {
+            Some(job) => Ok(Some(job)),
+            None => records::archived(&*self.opened.journal, id),
+        }
+    }
+
+    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
+        let store = &*self.opened.journal;
+        if let Some(job) = records::live(store, id)? {
+            return records::history(store, &job, true).map(Some);
+        }
+        let archived = records::archived(store, id)?;
+        archived.map(|job| records::history(store, &job, false)).transpose()
+    }
+
+    async fn explain(&self, _: JobId) -> Result<Option<ExplainReport>, ApiRefusal> {
+        self.refused()
+    }
+
+    async fn read(&self, _: &ReadOrder) -> Result<Piece, ApiRefusal> {
+        self.refused()
+    }
+
+    async fn export(&self) -> Result<Pieces, ApiRefusal> {
+        let Opened { journal, instance, epoch } = self.opened.clone();
+        Ok(records::export(journal, instance, epoch))
+    }
+
+    fn subscribe(&self) -> Changes {
+        Box::pin(futures_util::stream::empty())
+    }
+
+    fn rehearsals(&self) -> &Rehearsals {
+        &self.rehearsals
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        Err(self.why.clone())
+    }
+
+    fn read_only(&self) -> Option<&str> {
+        Some(&self.why)
+    }
+}
