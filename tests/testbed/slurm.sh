@@ -6,6 +6,10 @@
 #   slurm.sh up NAME PROCESSORS PORT    start what of it does not run; PORT and the next are its own
 #   slurm.sh conf NAME                  print the path of its slurm.conf, for SLURM_CONF
 #   slurm.sh kill NAME                  kill its slurmctld with SIGKILL; `up` starts it again
+#   slurm.sh obey NAME DIRECTORY        do to its slurmctld what a file `order` in a directory says
+#                                       (kill, freeze, thaw, up) or to a job of it (suspend N,
+#                                       resume N), remove the file, and look again; once it was killed,
+#                                       put nodes that Slurm drained for it back into service
 #   slurm.sh down NAME                  end its jobs and daemons, and remove what it left (`ssh`: the
 #                                       SSH server)
 #   slurm.sh user                       print the ordinary user that tests run as; made if missing
@@ -127,10 +131,14 @@ up() {
         --key-file="$home/munge/key" --socket="$home/munge/socket" \
         --pid-file="$home/munge/pid" --log-file="$home/munge/log" --seed-file="$home/munge/seed"
     await munged munge -S "$home/munge/socket" -n
-    is_up slurmctld || daemon slurmctld setpriv --reuid=slurm --regid=slurm --clear-groups slurmctld -D
-    await slurmctld timeout 1 scontrol ping
+    start_controller
     is_up slurmd || daemon slurmd slurmd -D -N "${name}0"
     await "the node" sh -c "sinfo -h -p normal -t idle,mixed,allocated -o %N | grep -q ."
+}
+
+start_controller() {
+    is_up slurmctld || daemon slurmctld setpriv --reuid=slurm --regid=slurm --clear-groups slurmctld -D
+    await slurmctld timeout 1 scontrol ping
 }
 
 down() {
@@ -143,6 +151,40 @@ down() {
     done
     sleep 1
     rm -rf "$home"
+}
+
+# The user of the tests may not touch the controller, and may write there.
+obey() {
+    local directory=$1 order= killed= turns=0
+    export SLURM_CONF=$home/slurm.conf
+    while [ -d "$directory" ]; do
+        turns=$((turns + 1))
+        [ -z "$killed" ] || [ $((turns % 20)) -ne 0 ] || put_into_service
+        if read -r order 2> /dev/null < "$directory/order" || [ -n "${order:-}" ]; then
+            case $order in
+                kill) kill_controller && killed=1 ;;
+                freeze) kill -STOP "$(cat "$home/run/slurmctld.pid")" ;;
+                thaw) kill -CONT "$(cat "$home/run/slurmctld.pid")" ;;
+                up) start_controller ;;
+                suspend\ * | resume\ *) scontrol ${order% *} "${order#* }" ;;
+                *) fail "an order $order is not known" ;;
+            esac
+            order=
+            rm "$directory/order"
+        fi
+        sleep 0.05
+    done
+}
+
+# Slurm drains a node if a number that it gave out twice meets itself there.
+put_into_service() {
+    if timeout 2 sinfo -h -t drain -o %N 2> /dev/null | grep -q .; then
+        timeout 2 scontrol update nodename="${name}0" state=resume || true
+    fi
+}
+
+kill_controller() {
+    kill -KILL "$(cat "$home/run/slurmctld.pid")" && rm "$home/run/slurmctld.pid"
 }
 
 # What is left of all clusters, and what was installed for them.
@@ -204,16 +246,18 @@ command=${1:-}
 case $command in
     up) name=${2:?NAME} processors=${3:?PROCESSORS} port=${4:?PORT} ;;
     conf | kill | down) name=${2:?NAME} ;;
+    obey) name=${2:?NAME} directory=${3:?DIRECTORY} ;;
     ssh) port=${2:?PORT} ;;
     free | user | remove) ;;
-    *) fail "free, up, conf, kill, down, user, ssh or remove? The beginning of $0 says more" ;;
+    *) fail "free, up, conf, kill, obey, down, user, ssh or remove? The beginning of $0 says more" ;;
 esac
 home=$base/${name:-}
 case $command in
     free) is_free ;;
     up) need_user && up ;;
     conf) echo "$home/slurm.conf" ;;
-    kill) kill -KILL "$(cat "$home/run/slurmctld.pid")" && rm "$home/run/slurmctld.pid" ;;
+    kill) kill_controller ;;
+    obey) obey "$directory" ;;
     down) down ;;
     remove) remove ;;
     ssh) serve_ssh ;;

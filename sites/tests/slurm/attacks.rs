@@ -56,6 +56,25 @@ async fn await_left(fixture: &SlurmSiteFixture, tag: Tag) -> String {
     read().trim().to_owned()
 }
 
+/// A connection that is lost in the middle of a removal leaves it half done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_removal_that_was_cut_short_left_is_swept_later() {
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let site = fixture.site();
+    let make = |name: &str, ago: &str| {
+        let place = fixture.root().join("gone").join(name);
+        fs::create_dir_all(place.join("work/closed")).unwrap();
+        let mut touch = std::process::Command::new("touch");
+        assert!(touch.args(["-d", ago]).arg(&place).status().unwrap().success());
+        place
+    };
+    let (old, new) = (make("old", "1 hour ago"), make("new", "now"));
+    fs::set_permissions(old.join("work"), std::os::unix::fs::PermissionsExt::from_mode(0o000))
+        .unwrap();
+    assert_eq!(site.list_attempts().await, Ok(Vec::new()));
+    assert_eq!((old.exists(), new.exists()), (false, true), "a removal may be under way");
+}
+
 /// Its end may be told before Slurm has tidied it up.
 async fn remove(site: &dyn Site, tag: Tag) {
     let started = Instant::now();

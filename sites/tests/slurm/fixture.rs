@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "parts for tests")]
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{Bytes, DurationUs};
+use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::contract::SiteFixture;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
@@ -47,8 +48,23 @@ fn skipped<T>(needed: &str) -> Option<T> {
     None
 }
 
+/// Waits for a cluster that no other test has, and locks it.
+fn free_cluster(confs: &Path, shared: &Path) -> (PathBuf, File) {
+    loop {
+        for (number, conf) in std::env::split_paths(confs).enumerate() {
+            let turn = File::create(shared.join(format!("turn-{number}"))).unwrap();
+            if turn.try_lock().is_ok() {
+                return (conf, turn);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A site for one test, which has the cluster for itself; nothing of it is left afterwards.
 pub struct SlurmSiteFixture {
+    /// Name of the directory that its configuration file is in.
+    cluster: OsString,
     place: PathBuf,
     config: SlurmConfig,
     /// The way there, unless it is this machine.
@@ -85,10 +101,16 @@ impl SlurmSiteFixture {
         Some(Self::new(&conf, &place, Some(ssh)))
     }
 
-    fn new(conf: &Path, shared: &Path, mut ssh: Option<SshConfig>) -> Self {
+    /// Where orders to the controller are left; `None`, loudly, where nobody takes them.
+    pub fn orders(&self) -> Option<PathBuf> {
+        let orders = variable("COSPAN_TEST_SLURM_ORDERS").map(|all| all.join(&self.cluster));
+        orders.or_else(|| skipped("somebody who hurts Slurm; see COSPAN_TEST_SLURM_ORDERS"))
+    }
+
+    fn new(confs: &Path, shared: &Path, mut ssh: Option<SshConfig>) -> Self {
         static FIXTURES: AtomicU32 = AtomicU32::new(0);
-        let turn = File::create(shared.join("turn")).unwrap();
-        turn.lock().unwrap();
+        let (conf, turn) = free_cluster(confs, shared);
+        let cluster = conf.parent().and_then(Path::file_name).unwrap().to_owned();
         let number = FIXTURES.fetch_add(1, Ordering::Relaxed);
         let place = shared.join(format!("fixture-{}-{number}", std::process::id()));
         std::fs::create_dir(&place).unwrap();
@@ -103,7 +125,8 @@ impl SlurmSiteFixture {
             Resources::processors(100_000),
             vec![agent()],
         );
-        config.slurm_conf = Some(conf.to_owned());
+        config.slurm_conf = Some(conf);
+        config.memory = DurationMs::from_secs(1);
         config.seal = Seal::new([4; 32], JobId(0));
         config.ping = vec!["/bin/sh".into(), ping.display().to_string()];
         let near = (SiteName::new("near").unwrap(), place.join("near"));
@@ -111,7 +134,7 @@ impl SlurmSiteFixture {
         let local = LocalConfig::new(near.0.clone(), near.1.clone(), total, agent);
         LocalSite::new(local).unwrap().initialise().unwrap();
         config.neighbours.extend([near]);
-        let fixture = Self { place, config, ssh, broken: AtomicU32::new(0), _turn: turn };
+        let fixture = Self { cluster, place, config, ssh, broken: AtomicU32::new(0), _turn: turn };
         let site = fixture.make();
         // The fixture is made outside of the test's own runtime.
         std::thread::scope(|scope| {

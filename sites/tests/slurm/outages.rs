@@ -1,0 +1,263 @@
+//! A controller that is killed right after it acknowledged something, or frozen until its
+//! clients give up: nothing is lost, and nothing done twice.
+//!
+//! Only root can do that to it: `COSPAN_TEST_SLURM_ORDERS` names a directory in which
+//! `slurm.sh obey` looks for orders. Once a controller was killed, `obey` also does what an operator
+//! has to: Slurm drains a node on which it gave out a number twice, and nothing starts there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cospan_domain::ids::{Attempt, JobId, Tag};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use cospan_sites::contract::{SiteFixture, go, order, script, tag};
+use cospan_sites::port::{AttemptOrder, ExitCause, GateDecision, Observation, Site, SiteError};
+
+use super::fixture::SlurmSiteFixture;
+
+/// Jobs of one test.
+const MANY: u64 = 5;
+
+/// Everything comes to its end within this, however slow the machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Outage {
+    fixture: SlurmSiteFixture,
+    site: Arc<dyn Site>,
+    orders: PathBuf,
+}
+
+impl Outage {
+    fn offered() -> Option<Self> {
+        let fixture = SlurmSiteFixture::offered()?;
+        let orders = fixture.orders()?;
+        let site = fixture.site();
+        Some(Self { fixture, site, orders })
+    }
+
+    /// Has something done to the controller, and waits until it is.
+    async fn have(&self, what: &str) {
+        let aside = self.orders.join("order.new");
+        std::fs::write(&aside, what).unwrap();
+        std::fs::rename(aside, self.orders.join("order")).unwrap();
+        let is_done = || !self.orders.join("order").exists();
+        within("the order is carried out", || async { is_done().then_some(()) }).await;
+    }
+
+    fn ran(&self) -> PathBuf {
+        self.fixture.root().with_file_name("ran")
+    }
+
+    /// A payload that writes down that it runs, and if another of its job runs at that time.
+    fn payload(&self, tag: Tag) -> AttemptOrder {
+        let ran = self.ran().display().to_string();
+        let text = format!(
+            "exec 9> '{ran}'.$COSPAN_JOB; flock -n 9 || echo beside >> '{ran}'
+             echo \"$COSPAN_TAG\" >> '{ran}'; sleep 0.5"
+        );
+        order(tag, script(&text))
+    }
+
+    /// Every attempt that ran, as often as it did.
+    fn attempts_that_ran(&self) -> Vec<Tag> {
+        let text = std::fs::read_to_string(self.ran()).unwrap_or_default();
+        let tag = |line: &str| line.parse().unwrap_or_else(|_| panic!("{line}:\n{text}"));
+        text.lines().map(tag).collect()
+    }
+
+    fn assert_each_ran_at_most_once(&self) {
+        let ran = self.attempts_that_ran();
+        let different: BTreeSet<&Tag> = ran.iter().collect();
+        assert_eq!(different.len(), ran.len(), "some ran twice: {ran:?}");
+    }
+
+    /// What becomes of one attempt: what is to be done next for its job, if anything is.
+    async fn step(&self, tag: Tag, seen: &Observation) -> Next {
+        match seen {
+            Observation::Ready(_) => {
+                // It may be gone meanwhile, or not to be reached.
+                let _ = self.site.decide_gate(tag, &go()).await;
+                Next::Wait
+            }
+            Observation::Exited(exit) if exit.cause == ExitCause::Code(0) => Next::Over,
+            Observation::Absent
+            | Observation::Void
+            | Observation::Exited(_)
+            | Observation::Vanished { .. }
+            | Observation::Ended { .. } => Next::Again,
+            Observation::Queued(_)
+            | Observation::Starting
+            | Observation::Begun(_)
+            | Observation::Unknown(_) => Next::Wait,
+        }
+    }
+
+    /// Takes jobs to their end, as a control plane does: what has ended without success or is
+    /// nowhere is kept from ever running, and only then another attempt follows.
+    async fn finish(&self, tags: impl IntoIterator<Item = Tag>) {
+        let mut alive: BTreeMap<JobId, Tag> = tags.into_iter().map(|tag| (tag.job, tag)).collect();
+        let started = Instant::now();
+        let mut last = String::new();
+        while !alive.is_empty() {
+            assert!(started.elapsed() < PATIENCE, "not over within {PATIENCE:?}: {last}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let tags: Vec<Tag> = alive.values().copied().collect();
+            let Ok(status) = self.site.status(&tags).await else { continue };
+            last = format!("{:?}", status.attempts);
+            for (tag, seen) in status.attempts {
+                match self.step(tag, &seen).await {
+                    Next::Wait => {}
+                    Next::Over => drop(alive.remove(&tag.job)),
+                    Next::Again => {
+                        if let Some(next) = self.again(tag).await {
+                            alive.insert(tag.job, next);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The attempt that follows one, if that could be kept from ever running.
+    async fn again(&self, tag: Tag) -> Option<Tag> {
+        self.site.decide_gate(tag, &GateDecision::Void).await.ok()?;
+        self.site.cancel(tag, None).await.ok()?;
+        let next = Tag { attempt: Attempt(tag.attempt.0 + 1), ..tag };
+        let submit = || async { self.site.submit(&self.payload(next)).await.ok() };
+        within("Slurm takes another attempt", submit).await;
+        Some(next)
+    }
+
+    async fn await_seen(&self, tag: Tag, awaited: impl Fn(&Observation) -> bool) -> Observation {
+        let look = || async {
+            let status = self.site.status(&[tag]).await.ok()?;
+            Some(status.attempts[&tag].clone()).filter(&awaited)
+        };
+        within("it is seen", look).await
+    }
+
+    async fn await_empty_queue(&self) {
+        let root = self.fixture.root().display().to_string();
+        let is_empty = || async {
+            let queue = self.fixture.slurm(&["squeue", "-h", "-o", "%T %Z"]);
+            (!queue.contains(&root)).then_some(())
+        };
+        within("the queue is empty", is_empty).await;
+    }
+}
+
+enum Next {
+    Wait,
+    Over,
+    Again,
+}
+
+async fn within<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What Slurm forgot is found to be absent, never while it is away, and given to it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn submissions_acknowledged_before_a_kill_are_not_lost_or_doubled() {
+    let Some(outage) = Outage::offered() else { return };
+    for number in 0..MANY {
+        outage.site.submit(&outage.payload(tag(number))).await.unwrap();
+    }
+    outage.have("kill").await;
+    let away = outage.site.find_by_tag(tag(0)).await;
+    assert!(matches!(away, Err(SiteError::NotSent(_) | SiteError::OutcomeUnknown(_))), "{away:?}");
+    let told = outage.site.status(&[tag(0)]).await;
+    assert!(told.is_err(), "nothing is told of what nobody knows: {told:?}");
+    outage.have("up").await;
+    outage.finish((0..MANY).map(tag)).await;
+    outage.await_empty_queue().await;
+    outage.assert_each_ran_at_most_once();
+}
+
+/// Slurm writes down every five seconds what it knows: then that they wait, and not yet that
+/// they were cancelled.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancels_that_a_killed_controller_forgot_hold() {
+    let Some(outage) = Outage::offered() else { return };
+    let site = &outage.site;
+    let total = site.describe().await.unwrap().total;
+    let mut filler = order(tag(100), script("sleep 600"));
+    filler.resources = Resources::processors(total.processors);
+    site.submit(&filler).await.unwrap();
+    outage.await_seen(tag(100), |seen| matches!(seen, Observation::Ready(_))).await;
+    for number in 0..MANY {
+        site.submit(&outage.payload(tag(number))).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    for number in 0..MANY {
+        site.cancel(tag(number), None).await.unwrap();
+    }
+    outage.have("kill").await;
+    outage.have("up").await;
+    within("the filler ends", || async { site.cancel(tag(100), None).await.ok() }).await;
+    // Whatever came back begins now, and ends at its closed gate.
+    outage.await_empty_queue().await;
+    assert_eq!(outage.attempts_that_ran(), [], "none of them began");
+    for number in 0..MANY {
+        let seen = site.status(&[tag(number)]).await.unwrap().attempts[&tag(number)].clone();
+        assert!(!matches!(seen, Observation::Begun(_) | Observation::Exited(_)), "{seen:?}");
+    }
+}
+
+/// Whoever gets no answer asks again, and most of all that was asked is done in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn submissions_to_a_frozen_controller_run_once() {
+    let Some(outage) = Outage::offered() else { return };
+    let site = &outage.site;
+    site.describe().await.unwrap();
+    let orders: Vec<_> = (0..MANY).map(|number| outage.payload(tag(number))).collect();
+    outage.have("freeze").await;
+    let mut calls = tokio::task::JoinSet::new();
+    for order in orders.clone() {
+        let site = site.clone();
+        calls.spawn(async move { site.submit(&order).await });
+    }
+    for answer in calls.join_all().await {
+        let is_unknown =
+            matches!(answer, Err(SiteError::OutcomeUnknown(_) | SiteError::NotSent(_)));
+        assert!(is_unknown, "{answer:?}");
+    }
+    outage.have("thaw").await;
+    for order in &orders {
+        within("Slurm takes it", || async { site.submit(order).await.ok() }).await;
+    }
+    outage.finish((0..MANY).map(tag)).await;
+    outage.await_empty_queue().await;
+    let mut ran = outage.attempts_that_ran();
+    ran.sort_unstable();
+    assert_eq!(ran, (0..MANY).map(tag).collect::<Vec<_>>(), "each ran, and once");
+}
+
+/// By an operator, for longer than all of its wall time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_slurm_suspends_loses_nothing_of_its_wall_time() {
+    let Some(outage) = Outage::offered() else { return };
+    let site = &outage.site;
+    let mut sleeps = order(tag(1), script("sleep 8"));
+    sleeps.wall_time = DurationMs::from_secs(6);
+    let number = site.submit(&sleeps).await.unwrap().lrm_id;
+    outage.await_seen(tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    site.decide_gate(tag(1), &go()).await.unwrap();
+    outage.await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    outage.have(&format!("suspend {number}")).await;
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    outage.have(&format!("resume {number}")).await;
+    let seen = outage.await_seen(tag(1), |seen| matches!(seen, Observation::Exited(_))).await;
+    let Observation::Exited(exit) = seen else { unreachable!() };
+    assert_eq!(exit.cause, ExitCause::Code(0));
+}
