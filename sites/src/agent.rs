@@ -18,15 +18,19 @@ use crate::port::SiteError;
 /// What failures and the site's root are.
 const BEGINNING: &str = include_str!("agent/beginning.sh");
 
+/// How attempts are submitted.
+const SUBMISSION: &str = include_str!("agent/submission.sh");
+
 /// Files of the site, where only an agent can reach them.
 const FILES: &str = include_str!("agent/files.sh");
 
 /// The part that belongs to no batch system. It is never a file of the site.
 const COMMON: &str = include_str!("agent/agent.sh");
 
-/// The text of a site's agent, with the batch system's own part.
-pub(crate) fn text(manager: &str) -> Arc<str> {
-    text_of(&[FILES, manager, COMMON])
+/// The text of a site's agent, with the batch system's own parts: the one that submits, and the
+/// rest.
+pub(crate) fn text([submits, manager]: [&str; 2]) -> Arc<str> {
+    text_of(&[SUBMISSION, submits, FILES, manager, COMMON])
 }
 
 /// A text of these parts, behind what all begin with.
@@ -39,6 +43,9 @@ const RESERVE: Duration = Duration::from_secs(3);
 
 /// Longest that it takes to read or copy one file at the site.
 const FILE_LONGEST: Duration = Duration::from_secs(3_600);
+
+/// Of a text that is read line by line, at most so much: the shell reads byte by byte.
+const TEXT_MAX: usize = 4 << 10;
 
 /// Most that an answer may be: a poll of ten thousand jobs is half a megabyte.
 const ANSWER_MAX: usize = 32 << 20;
@@ -101,6 +108,16 @@ impl Request {
         self.0.extend_from_slice(bytes);
     }
 
+    /// A file that is text, if it is as short as those of most attempts: no program is started for it.
+    pub(crate) fn text(&mut self, name: &str, bytes: &[u8]) {
+        if bytes.len() > TEXT_MAX || bytes.contains(&0) || !bytes.ends_with(b"\n") {
+            return self.file(name, bytes);
+        }
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        self.line("text", &format!("{name} {lines}"));
+        self.0.extend_from_slice(bytes);
+    }
+
     /// Bytes and nothing else, of a length that the agent is told in its words.
     pub(crate) fn bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
@@ -150,15 +167,24 @@ impl Agent {
         Ok(read(&self.exec.run(command).await?)?)
     }
 
+    /// Longest that a command of the batch system takes.
+    fn seconds(&self) -> u64 {
+        self.deadline.saturating_sub(RESERVE).as_secs().max(1)
+    }
+
+    /// The same where nobody else would end it, in words.
+    pub(crate) fn limit(&self) -> String {
+        if self.exec.ends_overdue() { 0 } else { self.seconds() }.to_string()
+    }
+
     pub(crate) fn command(
         &self,
         words: &[impl AsRef<OsStr>],
         request: Request,
         lane: Lane,
     ) -> Command {
-        let seconds = self.deadline.saturating_sub(RESERVE).as_secs().max(1).to_string();
         let root = self.root.clone().into_os_string();
-        let first = [root, self.site.as_str().into(), seconds.into()];
+        let first = [root, self.site.as_str().into(), self.seconds().to_string().into()];
         let words = words.iter().map(|word| word.as_ref().to_owned());
         let words = first.into_iter().chain(words).collect();
         Command {

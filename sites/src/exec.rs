@@ -104,4 +104,9 @@ pub enum ExecError {
 pub trait Exec: fmt::Debug + Send + Sync {
     /// Runs a command to its end.
     async fn run(&self, command: Command) -> Result<Output, ExecError>;
+
+    /// Whether all that a command started ends with its deadline, without a word of its own.
+    fn ends_overdue(&self) -> bool {
+        false
+    }
 }

@@ -11,6 +11,9 @@ pub mod finding;
 mod judge;
 mod nodes;
 mod options;
+mod polls;
+#[cfg(test)]
+mod polls_tests;
 pub mod probe;
 mod queue;
 pub mod remains;
@@ -48,6 +51,9 @@ pub use options::passed_on;
 /// Slurm's part of the agent's text.
 const MANAGER: &str = include_str!("slurm/slurm.sh");
 
+/// How it submits.
+const SUBMITS: &str = include_str!("slurm/submission.sh");
+
 /// A program that measures a round trip for longer than this has no answer.
 const PING_LONGEST: Duration = Duration::from_secs(20);
 
@@ -81,6 +87,9 @@ pub struct SlurmConfig {
     pub grace: DurationMs,
     /// How often a wrapper looks at its gate.
     pub poll: DurationMs,
+    /// So long Slurm is not asked again about attempts that it said wait or run, and of which files
+    /// say no more, nor about its nodes.
+    pub memory: DurationMs,
     /// Longest that a call takes.
     pub deadline: DurationMs,
     /// Command line of the agent that copies and digests files; see [`AreaConfig::agent`].
@@ -114,6 +123,7 @@ impl SlurmConfig {
             queues: true,
             grace: DurationMs::from_secs(5),
             poll: DurationMs::from_secs(1),
+            memory: DurationMs::from_secs(10),
             deadline: DurationMs::from_secs(20),
             copy_agent,
             stall: DurationMs::from_secs(60),
@@ -181,6 +191,7 @@ pub struct SlurmSite {
     facts: Mutex<Option<Facts>>,
     /// Since when nothing of an attempt has been seen to run.
     over: Mutex<BTreeMap<Tag, Instant>>,
+    heard: Mutex<polls::Heard>,
 }
 
 impl SlurmSite {
@@ -223,7 +234,8 @@ impl SlurmSite {
     }
 
     fn with(config: SlurmConfig, agent: Agent, files: Box<dyn SiteFiles>) -> Self {
-        Self { config, agent, files, facts: Mutex::default(), over: Mutex::default() }
+        let (facts, over, heard) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { config, agent, files, facts, over, heard }
     }
 
     /// Makes a directory the root of a new site, or finds that it is already.
@@ -248,6 +260,10 @@ impl SlurmSite {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn heard(&self) -> MutexGuard<'_, polls::Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn over(&self) -> MutexGuard<'_, BTreeMap<Tag, Instant>> {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -264,7 +280,7 @@ fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<Agent, SiteError> 
     }
     Ok(Agent {
         exec,
-        text: agent::text(MANAGER),
+        text: agent::text([SUBMITS, MANAGER]),
         site: config.name.clone(),
         root: root.clone(),
         environment: environment(config),
@@ -316,7 +332,9 @@ impl Site for SlurmSite {
 
     async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
         let words = ["withdraw", &tag.to_string(), lrm_id.as_str()];
-        self.agent.ask(&words, Request::default()).await?;
+        let answer = self.agent.ask(&words, Request::default()).await;
+        self.forget_queue();
+        answer?;
         Ok(())
     }
 

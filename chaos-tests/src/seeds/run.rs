@@ -208,6 +208,9 @@ fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironme
     }
     plant_others(&mut world, instance)?;
     world.set_requeues(scenario.requeues);
+    if scenario.by_slurm {
+        world.drive_by_slurm();
+    }
     let links = scenario.links.iter();
     let job = JobParameters { claim: scenario.claim.clone(), ..JobParameters::default() };
     let settings = Settings {

@@ -43,6 +43,9 @@ pub(super) const HOUR: u64 = 60 * MINUTE;
 /// Clocks are set off by an hour at most.
 const CLOCK_OFF_MS: i64 = 3_600_000;
 const NAMES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
+/// Of so many runs the sites are driven by the adapter of Slurm; drawn from a stream of its own.
+const SLURM_SHARE: f64 = 0.1;
+const BY_SLURM: u64 = 0x0073_6c75_726d;
 /// What links carry while they are well.
 pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(100_000_000);
 
@@ -157,6 +160,8 @@ pub struct Scenario {
     pub stalls: Option<Stalls>,
     /// Whether sites put batch jobs whose node died back into their queues.
     pub requeues: bool,
+    /// Whether sites are driven by the adapter of Slurm, which asks as seldom as it does.
+    pub by_slurm: bool,
     /// How long ended jobs are kept before they are archived.
     pub keep_jobs: DurationMs,
     /// From then on nothing goes wrong any more.
@@ -237,6 +242,7 @@ impl Scenario {
             keep_jobs: DurationMs([HOUR, 24 * HOUR][drawing.chance.random_range(0..2)]),
             claim: draw_claim(&mut drawing),
             requeues: drawing.exists(),
+            by_slurm: StdRng::seed_from_u64(seed ^ BY_SLURM).random_bool(SLURM_SHARE),
             wall_late: DurationMs::ZERO,
             panics: draw_panics(&mut drawing),
             stalls: draw_stalls(seed, calm_at),
@@ -282,9 +288,10 @@ impl Scenario {
         let crowd = Crowd::of(self.seed, self.sites.len());
         let stalls = self.stalls.map(|stalls| stalls.to_string());
         format!(
-            "seed {}: {} sites, {} jobs{} under {} and {}, {} quotas, {} queues, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
+            "seed {}: {} sites{}, {} jobs{} under {} and {}, {} quotas, {} queues, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
             self.seed,
             self.sites.len(),
+            if self.by_slurm { " under Slurm" } else { "" },
             self.jobs.len(),
             crowd.map_or("", Crowd::as_str),
             self.policies.rigid,

@@ -16,11 +16,18 @@ use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Go, Peer, SiteEr
 use crate::kill_switch::KillSwitch;
 use crate::world::{SiteIndex, World};
 
+/// What of Slurm's own a status tells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Asks {
+    queue: bool,
+    load: bool,
+}
+
 /// One thing that is asked for, with what follows its name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verb {
     Describe,
-    Status(Vec<Tag>),
+    Status(Vec<Tag>, Asks),
     Submit(Box<AttemptOrder>),
     Find(Tag),
     Gate(Tag, GateDecision),
@@ -41,7 +48,7 @@ impl Verb {
     pub(super) fn call(&self) -> &'static str {
         match self {
             Verb::Describe => "describe",
-            Verb::Status(_) => "status",
+            Verb::Status(..) => "status",
             Verb::Submit(_) => "submit",
             Verb::Find(_) => "find-by-tag",
             Verb::Gate(..) => "decide-gate",
@@ -106,7 +113,9 @@ impl Asked {
     ) -> Result<String, SiteError> {
         match &self.verb {
             Verb::Describe => Ok(world.slurm_describes(site)),
-            Verb::Status(tags) => Ok(world.slurm_status(site, tags, idle)),
+            Verb::Status(tags, asks) => {
+                Ok(world.slurm_status(site, tags, asks.queue, asks.load.then_some(idle)))
+            }
             Verb::Submit(order) => {
                 let number = world.submit(site, order)?.lrm_id;
                 Ok(format!("number {}\n", number.as_str().split('.').next().unwrap_or_default()))
@@ -157,8 +166,11 @@ fn verb(words: &[&str], input: Reader<'_>) -> Option<Verb> {
     let tag = || words.get(1)?.parse().ok();
     Some(match *words.first()? {
         "describe" => Verb::Describe,
-        "status" => Verb::Status(tags(input)?),
-        "submit" => Verb::Submit(Box::new(order(tag()?, input)?)),
+        "status" => {
+            let says = |word| words.contains(&word);
+            Verb::Status(tags(input)?, Asks { queue: says("queue"), load: says("load") })
+        }
+        "submit" => Verb::Submit(Box::new(order(tag()?, words.get(5..)?, input)?)),
         "find" => Verb::Find(tag()?),
         "gate" if words.get(2) == Some(&"void") => Verb::Gate(tag()?, GateDecision::Void),
         "gate" => Verb::Gate(tag()?, GateDecision::Go(go(input)?)),
@@ -181,19 +193,21 @@ fn tags(mut input: Reader<'_>) -> Option<Vec<Tag>> {
 }
 
 /// An order, as `sbatch` and the wrapper get it.
-fn order(tag: Tag, mut input: Reader<'_>) -> Option<AttemptOrder> {
-    let mut options = BTreeMap::new();
-    let mut files = BTreeMap::new();
+fn order(tag: Tag, options: &[&str], mut input: Reader<'_>) -> Option<AttemptOrder> {
+    let split = options.iter().map(|option| option.split_once('=').unwrap_or((option, "")));
+    let options: BTreeMap<&str, &str> = split.collect();
+    let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     loop {
         let line = input.line()?;
         match line.split_once(' ') {
-            Some(("option", option)) => {
-                let (name, value) = option.split_once('=').unwrap_or((option, ""));
-                options.insert(name, value);
+            Some(("text", text)) => {
+                let (name, lines) = text.rsplit_once(' ')?;
+                let text = input.value(lines.parse().ok()?)? + "\n";
+                files.insert(name, text.into_bytes());
             }
             Some(("file", file)) => {
                 let (name, length) = file.rsplit_once(' ')?;
-                files.insert(name, input.bytes(length.parse().ok()?)?);
+                files.insert(name, input.bytes(length.parse().ok()?)?.to_vec());
             }
             _ => break,
         }

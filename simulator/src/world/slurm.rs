@@ -112,19 +112,30 @@ impl World {
         said
     }
 
-    /// What the agent's `status` finds: the queue, the load, and what these attempts left. Of the
-    /// queue only what is asked for and what is not over is shown.
-    pub fn slurm_status(&mut self, site: SiteIndex, tags: &[Tag], idle: Option<u32>) -> String {
+    /// What the agent's `status` finds: the `queue` and the `load`, if they are asked for, and what
+    /// these attempts left. Of the queue only what is asked for and what is not over is shown.
+    pub fn slurm_status(
+        &mut self,
+        site: SiteIndex,
+        tags: &[Tag],
+        queue: bool,
+        load: Option<Option<u32>>,
+    ) -> String {
         let clock = self.sites[site.0].ailments.clock(self.now);
         let mut said = format!("clock {}\n", seconds(clock));
-        self.live_lines(site, |tag| !tags.contains(&tag), &mut said);
+        if queue {
+            self.live_lines(site, |tag| !tags.contains(&tag), &mut said);
+        }
         let mut files = String::new();
         for tag in tags {
             let seen = self.show(site, *tag);
-            self.lines_of(site, *tag, &seen, &mut said);
+            if queue {
+                self.lines_of(site, *tag, &seen, &mut said);
+            }
             self.files_of(site, *tag, &seen, &mut files);
         }
-        said + &self.load_line(site, idle) + &files
+        let load = load.map(|idle| self.load_line(site, idle));
+        said + &load.unwrap_or_default() + &files
     }
 
     /// What the agent's `find` finds.

@@ -1,36 +1,17 @@
 # What an adapter has done at a site of a batch system. POSIX shell, with head, find, grep, date and
-# id as GNU has them; beginning.sh, files.sh and the batch system's own part come before.
+# id as GNU has them; beginning.sh, submission.sh, files.sh and the batch system's own parts come
+# before.
 #
 # usage: sh -c TEXT script ROOT SITE SECONDS VERB [WORD]...      the request is standard input
 #
-# A request is lines, `file NAME LENGTH` is followed by that many bytes, and the last line is
-# `end`: one that is cut short changes nothing. The functions lrm_... belong to the batch system:
+# A request is lines, `file NAME LENGTH` is followed by that many bytes, `text NAME COUNT` by that
+# many lines, and the last line is `end`: one that is cut short changes nothing. The functions
+# lrm_... belong to the batch system:
 #   lrm_describe, lrm_queue, lrm_load      print what it says of itself, of jobs, of its nodes
 #   lrm_submit OPTION...                   submits $stub for $tag; prints, and sets $number
 #   lrm_jobs                               prints `NUMBER STATE` of each job under $tag
 #   lrm_end NUMBER STATE                   ends one, gently where a wrapper runs
 #   lrm_kill NUMBER, lrm_withdraw NUMBER   ends one at once; takes one out of the queue
-
-# Reads the files of a request below directory $1, and its options into $options, a line each.
-receive_all() {
-    complete= options=
-    while IFS= read -r line; do
-        case $line in
-        'option '*) options=$options${line#option }$nl ;;
-        'file '*)
-            name=${line#file }
-            length=${name##* } name=${name%% *}
-            receive "$length" "$1/$name.new.$own" && mv "$1/$name.new.$own" "$1/$name" \
-                || fail unsent "cannot write $1/$name at the site: is the disk full?"
-            ;;
-        end)
-            complete=1
-            break
-            ;;
-        esac
-    done
-    [ -n "$complete" ] || fail unsent "the request was cut short"
-}
 
 # A marker comes last, so that half a site is none.
 initialise() {
@@ -47,34 +28,14 @@ initialise() {
         || fail refused "cannot write below $root"
 }
 
-# What was submitted under a tag before is not submitted again.
-submit() {
-    tag=$1 stub=$2 wrapper=$3 number=
-    { read -r number < "spool/$tag/job"; } 2> /dev/null
-    if [ -n "$number" ]; then
-        printf 'number %s\n' "$number"
-        return
-    fi
-    [ ! -e "attempts/$tag/decision" ] || fail unsent "its gate is closed already"
-    [ -e "$stub" ] && [ -e "$wrapper" ] || fail missing "the wrapper is not there"
-    mkdir -p "spool/$tag" || fail unsent "cannot make spool/$tag at the site"
-    receive_all "spool/$tag"
-    set --
-    while [ -n "$options" ]; do
-        set -- "$@" "${options%%"$nl"*}"
-        options=${options#*"$nl"}
-    done
-    lrm_submit "$@"
-    [ -n "$number" ] || return 0
-    printf '%s\n' "$number" > "spool/$tag/job.$own" && mv "spool/$tag/job.$own" "spool/$tag/job"
-    printf 'number %s\n' "$number"
-}
-
+# status [queue] [load]      asks the batch system for so much of what it knows
+#
 # The batch system first and the files after it: what is over there has left its last word.
 status() {
     printf 'clock %s\n' "$(date +%s.%N)"
-    lrm_queue
-    lrm_load
+    for part; do
+        case $part in queue) lrm_queue ;; load) lrm_load ;; esac
+    done
     sed -n '/^end$/q; s:^tag \(.*\):attempts/\1 spool/\1:p' | xargs -r sh -c 'find "$@" -maxdepth 1 \
         \( -type d -name "c*-*-*-*" \( -readable -executable -printf "d %T@ 0 %p\n" \
         -o -printf "x %T@ 0 %p\n" \) -o \( -name ready -o -name decision -o -name begun \
@@ -218,6 +179,14 @@ find_tag() {
 list() {
     lrm_queue
     ls -1 attempts spool | sed 's/^/name /'
+    sweep
+}
+
+# Removes what a removal that was cut short left; what is not done in time is done the next time.
+sweep() {
+    timeout -k 2 5 find gone -mindepth 1 -maxdepth 1 -mmin +10 \
+        -exec chmod -R u+rwX {} + -exec rm -rf {} + > /dev/null 2>&1
+    :
 }
 
 # What attempts take of the disk, in kilobytes.
@@ -227,21 +196,13 @@ remains() {
 }
 
 main() {
-    set -f
-    umask 077
-    export LC_ALL=C
-    nl='
-'
-    root=$1 site=$2 seconds=$3 verb=$4
-    shift 4
     user=$(id -un) || fail unsent "this account has no name at the site"
     [ "$verb" = initialise ] || reach
     case $verb in
     initialise) initialise ;;
     install) receive_all . ;;
     describe) lrm_describe ;;
-    submit) submit "$@" ;;
-    status) status ;;
+    status) status "$@" ;;
     gate) gate "$@" ;;
     cancel) cancel "$@" ;;
     withdraw) tag=$1 && lrm_withdraw "$2" ;;

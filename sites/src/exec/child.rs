@@ -94,6 +94,10 @@ impl Drop for Group {
 
 #[async_trait]
 impl Exec for ChildExec {
+    fn ends_overdue(&self) -> bool {
+        true
+    }
+
     async fn run(&self, command: Command) -> Result<Output, ExecError> {
         let mut group = self.start(&command)?;
         let (stdin, stdout, stderr) =

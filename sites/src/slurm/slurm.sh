@@ -29,7 +29,7 @@ named() {
 
 # All of the account's jobs, or those under tag $1.
 lrm_queue() {
-    [ -z "$1" ] || named
+    [ -z "${1-}" ] || named
     # Times as seconds since 1970; not for all commands, or jobs would get this variable too.
     queue=$(SLURM_TIME_FORMAT=%s timeout -k 2 "$seconds" squeue -h -t all -u "$user" ${1:+-n "$name"} \
         -o '%i|%T|%r|%C|%V|%S|%e|%Z|%j|%k' 2>&1) || fail unsent "$queue"
@@ -39,20 +39,6 @@ lrm_queue() {
 lrm_load() {
     load=$(limited sinfo -h -o '%P|%a|%C|%l' 2>&1) || fail unsent "$load"
     lines "$load" load
-}
-
-lrm_submit() {
-    said=$(limited sbatch --parsable "$@" "$root/$stub" "$root/$wrapper" "$root" "$tag" 2>&1)
-    code=$?
-    printf 'code %s\n' "$code"
-    lines "$said" said
-    [ "$code" -eq 0 ] || return 0
-    # With warnings around it, and the cluster's name behind a semicolon.
-    while [ -n "$said" ]; do
-        line=${said%%"$nl"*}
-        case $said in *"$nl"*) said=${said#*"$nl"} ;; *) said= ;; esac
-        case ${line%%;*} in '' | *[!0-9]*) ;; *) number=${line%%;*} ;; esac
-    done
 }
 
 # Those that are not over, if directory, name and comment all say that they are ours.

@@ -214,6 +214,44 @@ async fn cancels_that_a_killed_controller_forgot_hold() {
     }
 }
 
+/// Slurm has not told the node yet that they are to end, or has: whoever cancels looks again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeated() {
+    let Some(outage) = Outage::offered() else { return };
+    let site = &outage.site;
+    let tags: Vec<Tag> = (0..MANY).map(tag).collect();
+    for tag in &tags {
+        site.submit(&order(*tag, script("sleep 600"))).await.unwrap();
+    }
+    for tag in &tags {
+        outage.await_seen(*tag, |seen| matches!(seen, Observation::Ready(_))).await;
+        site.decide_gate(*tag, &go()).await.unwrap();
+    }
+    for tag in &tags {
+        outage.await_seen(*tag, |seen| matches!(seen, Observation::Begun(_))).await;
+    }
+    for tag in &tags {
+        site.cancel(*tag, None).await.unwrap();
+    }
+    outage.have("kill").await;
+    outage.have("up").await;
+    for tag in tags {
+        let ended = || async {
+            site.cancel(tag, None).await.ok()?;
+            let status = site.status(&[tag]).await.ok()?;
+            match &status.attempts[&tag] {
+                Observation::Exited(exit) => Some(exit.cause.clone()),
+                Observation::Ended { .. } | Observation::Vanished { .. } => {
+                    Some(ExitCause::Terminated)
+                }
+                _ => None,
+            }
+        };
+        assert_eq!(within("it ends", ended).await, ExitCause::Terminated, "{tag}");
+    }
+    outage.await_empty_queue().await;
+}
+
 /// Whoever gets no answer asks again, and most of all that was asked is done in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submissions_to_a_frozen_controller_run_once() {

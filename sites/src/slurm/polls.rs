@@ -1,0 +1,214 @@
+//! What attempts are doing: Slurm is asked as seldom as can be, the wrappers' files each time.
+//!
+//! While attempts wait or run, their files tell what happens to them next, and Slurm's word of
+//! a while ago does. It is asked again as soon as files say more than it did, or say of one that
+//! it may be over; and of what it has not said that it waits or runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cospan_domain::ids::Tag;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use tokio::time::Instant;
+
+use super::SlurmSite;
+use super::judge::{Known, is_outdated, judge};
+use super::queue::{Job, Load};
+use crate::agent::left::{self, seconds_to_timestamp};
+use crate::agent::{Answer, Request};
+use crate::port::{AttemptOrder, SiteError, SiteStatus, Submitted};
+use crate::verdict::Word;
+use crate::wrapper::evidence::Evidence;
+
+/// Between the moment at which Slurm is seen to have nothing that runs, and the last word on
+/// what left none: files of another machine appear late.
+pub(super) const FILES_SETTLE: Duration = Duration::from_secs(10);
+
+/// So long Slurm's word on who ended an attempt is waited for.
+const WORD_LATE: DurationMs = DurationMs::from_secs(60);
+
+/// What Slurm said last.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    queue: Option<(Instant, Vec<Job>)>,
+    /// Of its nodes, and how many processors attempts of ours held then.
+    load: Option<(Instant, Load, u32)>,
+}
+
+impl Heard {
+    /// Whether its word of these attempts still does.
+    fn tells_of(&self, tags: &[Tag], memory: Duration) -> bool {
+        let goes_on = |job: &&Job| matches!(job.word, Word::Waiting | Word::Running);
+        let told = |tag: &Tag| {
+            let of_it = || self.jobs().iter().filter(|job| job.tag == *tag);
+            of_it().next().is_some() && of_it().all(|job| goes_on(&job))
+        };
+        let is_fresh = self.queue.as_ref().is_some_and(|(at, _)| at.elapsed() < memory);
+        is_fresh && tags.iter().all(told)
+    }
+
+    fn knows_load(&self, memory: Duration) -> bool {
+        self.load.is_some_and(|(at, ..)| at.elapsed() < memory)
+    }
+
+    fn jobs(&self) -> &[Job] {
+        self.queue.as_ref().map_or(&[], |(_, jobs)| jobs)
+    }
+
+    /// What nobody has, as far as we know: what attempts of ours took and gave back since its
+    /// nodes were asked for is known.
+    fn load_now(&self) -> Load {
+        let Some((_, load, ours)) = self.load else { return Load::default() };
+        let idle = load.idle.saturating_add(ours).saturating_sub(held(self.jobs()));
+        Load { idle: idle.min(load.total), ..load }
+    }
+}
+
+/// Processors that attempts hold.
+fn held(jobs: &[Job]) -> u32 {
+    let holds = |job: &&Job| job.is_active() && !job.word.is_in_queue();
+    jobs.iter().filter(holds).map(|job| job.processors).fold(0, u32::saturating_add)
+}
+
+/// What a look is based on.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    /// Slurm is asked for its jobs, or what it said last does.
+    asks_queue: bool,
+    /// The same of its nodes.
+    asks_load: bool,
+    /// Files were seen before.
+    again: bool,
+}
+
+impl Look {
+    /// The words of the request.
+    fn words(self) -> impl Iterator<Item = &'static str> {
+        let asked = [(true, "status"), (self.asks_queue, "queue"), (self.asks_load, "load")];
+        asked.into_iter().filter_map(|(is_asked, word)| is_asked.then_some(word))
+    }
+}
+
+impl SlurmSite {
+    pub(super) async fn status_of(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        let memory = Duration::from_millis(self.config.memory.0);
+        let first = {
+            let heard = self.heard();
+            let asks_queue = !heard.tells_of(tags, memory);
+            Look { asks_queue, asks_load: !heard.knows_load(memory), again: false }
+        };
+        let (mut status, again) = self.look(tags, first).await?;
+        if !again.is_empty() {
+            // What they were when Slurm was asked is older than what they left.
+            let second = Look { asks_queue: true, asks_load: false, again: true };
+            let (second, _) = self.look(&again, second).await?;
+            status.attempts.extend(second.attempts);
+            status.idle = second.idle;
+        }
+        Ok(status)
+    }
+
+    /// Looks once; also gives the attempts that are to be looked at again.
+    async fn look(&self, tags: &[Tag], look: Look) -> Result<(SiteStatus, Vec<Tag>), SiteError> {
+        let mut request = Request::default();
+        tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
+        let words: Vec<&str> = look.words().collect();
+        let asked_at = Instant::now();
+        let answer = self.agent.ask(&words, request.end()).await?;
+        let jobs = self.hear(&answer, look, asked_at)?;
+        let left = left::read(&answer, &self.config.seal);
+        let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
+        let (mut again, mut attempts) = (Vec::new(), BTreeMap::new());
+        for tag in tags {
+            let evidence = left.evidence.get(tag);
+            let job = of_tag(&jobs, *tag, evidence);
+            let is_over = job.is_none_or(|job| !job.is_active() || job.word == Word::NeverRuns);
+            let settled = self.over_for(*tag, is_over).is_some_and(|over| over >= FILES_SETTLE);
+            let exit = evidence.and_then(|evidence| evidence.exit.as_ref());
+            let overdue = exit.zip(site_clock).is_some_and(|((_, at), now)| now > *at + WORD_LATE);
+            let spooled = left.spooled.contains(tag);
+            let known = Known { job, evidence, spooled, settled, overdue, asked_again: look.again };
+            if is_outdated(known) {
+                again.push(*tag);
+            }
+            attempts.insert(*tag, judge(known));
+        }
+        Ok((SiteStatus { site_clock, idle: self.idle(&jobs), attempts }, again))
+    }
+
+    /// Keeps what Slurm said, if it was asked; its jobs, as far as they are known now.
+    fn hear(&self, answer: &Answer, look: Look, at: Instant) -> Result<Vec<Job>, SiteError> {
+        let load = if look.asks_load { Some(self.load(answer)?) } else { None };
+        let mut heard = self.heard();
+        if look.asks_queue {
+            heard.queue = Some((at, self.jobs(answer)));
+        }
+        if let Some(load) = load {
+            heard.load = Some((at, load, held(heard.jobs())));
+        }
+        Ok(heard.jobs().to_vec())
+    }
+
+    /// Notes a submission: until Slurm is asked again, it waits.
+    pub(super) fn note_submission(&self, order: &AttemptOrder, submitted: &Submitted) {
+        if let Some((_, jobs)) = &mut self.heard().queue {
+            jobs.push(Job {
+                number: submitted.lrm_id.to_string(),
+                tag: order.tag,
+                state: "PENDING".to_owned(),
+                word: Word::Waiting,
+                reason: "None".to_owned(),
+                processors: order.resources.processors,
+                submitted_at: super::now(),
+                start_at: None,
+                end_at: None,
+            });
+        }
+    }
+
+    /// Has Slurm asked at the next look: something was done to its queue.
+    pub(super) fn forget_queue(&self) {
+        self.heard().queue = None;
+    }
+
+    /// How long Slurm has been seen to have nothing of an attempt that runs.
+    fn over_for(&self, tag: Tag, is_over: bool) -> Option<Duration> {
+        let mut over = self.over();
+        if !is_over {
+            over.remove(&tag);
+            return None;
+        }
+        let now = Instant::now();
+        Some(now.duration_since(*over.entry(tag).or_insert(now)))
+    }
+
+    /// What one more submission would find: what Slurm has idle, less what already waits for
+    /// it, and never more than we may use.
+    fn idle(&self, jobs: &[Job]) -> Resources {
+        let load = self.heard().load_now();
+        let sum = |wanted: fn(&Job) -> bool| {
+            let ours = jobs.iter().filter(|job| wanted(job));
+            ours.map(|job| job.processors).fold(0, u32::saturating_add)
+        };
+        let mut idle = self.total();
+        let ours = idle.processors.min(load.total).saturating_sub(sum(takes_processors));
+        let free = load.idle.saturating_sub(sum(|job| job.word == Word::Waiting));
+        idle.processors = ours.min(free);
+        idle
+    }
+}
+
+fn takes_processors(job: &Job) -> bool {
+    job.is_active() && job.word != Word::NeverRuns
+}
+
+/// Of several jobs under a tag the one that got the directory; until one has, one that may.
+fn of_tag<'a>(jobs: &'a [Job], tag: Tag, evidence: Option<&Evidence>) -> Option<&'a Job> {
+    let holder = evidence.and_then(|e| e.ready.as_ref()).and_then(|(ready, _)| ready.job.as_ref());
+    let ours = || jobs.iter().filter(|job| job.tag == tag);
+    ours()
+        .find(|job| Some(&job.number) == holder)
+        .or_else(|| ours().find(|job| job.is_active()))
+        .or_else(|| ours().max_by_key(|job| job.submitted_at))
+}

@@ -1,0 +1,196 @@
+//! How often Slurm is asked, and what is known without asking it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+
+use super::{SlurmConfig, SlurmSite};
+use crate::contract::{order, script, tag};
+use crate::exec::{Command, Ended, Exec, ExecError, Output, Work};
+use crate::port::{Observation, Site, SiteStatus};
+
+/// A cluster whose jobs, load and files are what a test says they are.
+#[derive(Debug, Default)]
+struct Cluster(Mutex<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    queue: String,
+    idle: u32,
+    files: String,
+    /// What of Slurm each status asked for.
+    asked: Vec<String>,
+}
+
+impl Cluster {
+    fn say(&self, change: impl FnOnce(&mut Said)) {
+        change(&mut self.0.lock().unwrap());
+    }
+
+    /// What was asked since the last time.
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap().asked)
+    }
+}
+
+#[async_trait]
+impl Exec for Cluster {
+    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+        let Work::Script { words, .. } = &command.work else { unreachable!() };
+        let words: Vec<&str> = words[3..].iter().map(|word| word.to_str().unwrap()).collect();
+        let mut said = self.0.lock().unwrap();
+        let mut answer = String::new();
+        match words[0] {
+            "describe" => answer += "config KillWait = 30 sec\nload normal*|up|0/64/0/64|1-0\n",
+            "submit" => answer += "number 9\n",
+            "status" => {
+                said.asked.push(words[1..].join(" "));
+                answer += "clock 1000.0\n";
+                if words.contains(&"queue") {
+                    answer += &said.queue;
+                }
+                if words.contains(&"load") {
+                    let idle = said.idle;
+                    answer += &format!("load normal*|up|{}/{idle}/0/64|1-0\n", 64 - idle);
+                }
+                answer += &said.files;
+            }
+            _ => {}
+        }
+        let stdout = (answer + "done\n").into_bytes();
+        Ok(Output { ended: Ended::Code(0), stdout, stderr: Vec::new() })
+    }
+}
+
+fn job(number: u32, tag: Tag, state: &str, processors: u32) -> String {
+    format!("queue {number}|{state}|None|{processors}|900|900|N/A|/root|{tag}|{tag}\n")
+}
+
+fn files(tag: Tag, number: u32, more: &[(&str, &str)]) -> String {
+    let ready = format!("host n\npid 12\nstart 34\nboot b\njob {number}\nend {tag}");
+    let mut text = format!("d 0.000 spool/{tag}\nd 0.000 attempts/{tag}\n");
+    for (name, said) in [("ready", &*ready)].iter().chain(more) {
+        text += &format!("f 950.000 attempts/{tag}/{name}\n");
+        said.lines().for_each(|line| text += &format!("| {line}\n"));
+    }
+    text
+}
+
+fn site() -> (Arc<Cluster>, SlurmSite) {
+    let cluster = Arc::new(Cluster::default());
+    cluster.say(|said| said.idle = 64);
+    let (name, total) = (SiteName::new("there").unwrap(), Resources::processors(64));
+    let config = SlurmConfig::new(name, "/root".into(), total, Vec::new());
+    (cluster.clone(), SlurmSite::remote(config, cluster).unwrap())
+}
+
+async fn look(site: &SlurmSite) -> SiteStatus {
+    tokio::time::advance(Duration::from_secs(2)).await;
+    site.status(&[tag(1)]).await.unwrap()
+}
+
+fn seen(status: &SiteStatus) -> &Observation {
+    &status.attempts[&tag(1)]
+}
+
+#[tokio::test(start_paused = true)]
+async fn slurm_is_not_asked_while_an_attempt_runs_and_files_say_no_more() {
+    let (cluster, site) = site();
+    cluster.say(|said| {
+        said.queue = job(5, tag(1), "RUNNING", 2);
+        said.files = files(tag(1), 5, &[]);
+    });
+    for _ in 0..5 {
+        assert!(matches!(seen(&look(&site).await), Observation::Ready(_)));
+    }
+    assert_eq!(cluster.asked(), ["queue load", "", "", "", ""]);
+    look(&site).await;
+    assert_eq!(cluster.asked(), ["queue load"], "after ten seconds it is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn slurm_is_asked_about_what_it_has_not_said_to_go_on() {
+    for state in ["COMPLETING", "COMPLETED", "NODE_FAIL"] {
+        let (cluster, site) = site();
+        cluster.say(|said| said.queue = job(5, tag(1), state, 2));
+        look(&site).await;
+        look(&site).await;
+        assert_eq!(cluster.asked(), ["queue load", "queue"], "{state}");
+    }
+    let (cluster, site) = site();
+    look(&site).await;
+    assert_eq!(*seen(&look(&site).await), Observation::Absent);
+    assert_eq!(cluster.asked(), ["queue load", "queue"], "absence is never remembered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn slurm_is_asked_at_once_when_files_say_more_than_it_did() {
+    let (cluster, site) = site();
+    cluster.say(|said| said.queue = job(5, tag(1), "PENDING", 2));
+    assert!(matches!(seen(&look(&site).await), Observation::Queued(_)));
+    cluster.say(|said| {
+        said.queue = job(5, tag(1), "RUNNING", 2);
+        said.files = files(tag(1), 5, &[]);
+    });
+    assert!(matches!(seen(&look(&site).await), Observation::Ready(_)));
+    assert_eq!(cluster.asked(), ["queue load", "", "queue"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_submitted_waits_until_slurm_is_asked() {
+    let (cluster, site) = site();
+    site.status(&[]).await.unwrap();
+    let mut order = order(tag(1), script("true"));
+    order.resources = Resources::processors(3);
+    site.submit(&order).await.unwrap();
+    let status = look(&site).await;
+    assert_eq!(*seen(&status), Observation::Queued(None));
+    assert_eq!(status.idle.processors, 61);
+    assert_eq!(cluster.asked(), ["queue load", ""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slurm_is_asked_again_after_something_was_taken_from_its_queue() {
+    for withdraws in [false, true] {
+        let (cluster, site) = site();
+        cluster.say(|said| said.queue = job(5, tag(1), "PENDING", 2));
+        look(&site).await;
+        if withdraws {
+            site.withdraw(tag(1), &"5".parse().unwrap()).await.unwrap();
+        } else {
+            site.cancel(tag(1), None).await.unwrap();
+        }
+        look(&site).await;
+        assert_eq!(cluster.asked(), ["queue load", "queue"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_processors_follow_what_our_attempts_take_and_give_back() {
+    let (cluster, site) = site();
+    cluster.say(|said| (said.queue, said.idle) = (job(5, tag(1), "PENDING", 8), 40));
+    assert_eq!(look(&site).await.idle.processors, 32, "it is waited for");
+    cluster.say(|said| {
+        (said.queue, said.idle) = (job(5, tag(1), "RUNNING", 8), 0);
+        said.files = files(tag(1), 5, &[]);
+    });
+    assert_eq!(look(&site).await.idle.processors, 32, "it is taken");
+    cluster.say(|said| {
+        said.queue = job(5, tag(1), "COMPLETED", 8);
+        let decided = ("decision", "go");
+        let exit = format!("cause code 0\nran 1\nend {}", tag(1));
+        let begun = format!("pid 13\nstart 35\nend {}", tag(1));
+        said.files = files(tag(1), 5, &[decided, ("begun", &begun), ("exit", &exit)]);
+    });
+    let status = look(&site).await;
+    assert!(matches!(seen(&status), Observation::Exited(_)), "{status:?}");
+    assert_eq!(status.idle.processors, 40, "it is given back");
+    assert!(cluster.asked().iter().all(|asked| asked != "load"));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(look(&site).await.idle.processors, 0, "its nodes were asked for");
+    assert_eq!(site.config.memory, DurationMs::from_secs(10));
+}
