@@ -123,7 +123,7 @@ impl SlurmSiteFixture {
             SiteName::new("there").unwrap(),
             place.join("root"),
             Resources::processors(100_000),
-            vec![agent()],
+            vec![agent().into()],
         );
         config.slurm_conf = Some(conf);
         config.memory = DurationMs::from_secs(1);
