@@ -122,7 +122,7 @@ fn start_all(shared: &Arc<Shared>) {
 /// Whether a job has an actor from the start. One that only waits in its queue
 /// gets its actor when something is wanted of it; see [`Shared::job_actor`].
 fn is_under_way(job: &Job) -> bool {
-    let asks = job.reservation.as_ref().is_some_and(|reservation| !reservation.spent);
+    let asks = job.reservation.as_deref().is_some_and(|reservation| !reservation.spent);
     let waits = matches!(job.phase, Phase::Queued { .. }) && job.components.is_empty() && !asks;
     !job.is_final() && job.held.is_none() && !waits && !bug(Bug::ForgetJobs)
 }

@@ -35,6 +35,7 @@ mod streams;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod unread;
 
 pub use access::access_table;

@@ -16,6 +16,7 @@ use super::meter::FailureMeter;
 use super::metrics::HttpMetrics;
 use super::settings::HttpSettings;
 use super::streams::{Open, Streams};
+use super::turns::Turns;
 use crate::keys::KeyRing;
 
 /// What every request can reach; one for all workers.
@@ -27,6 +28,7 @@ pub struct Edge {
     pub(super) metrics: HttpMetrics,
     pub(super) failures: FailureMeter,
     pub(super) dry_runs: DryRuns,
+    pub(super) turns: Turns,
     pub(super) hub: Arc<Hub>,
     pub(super) openapi: String,
     pub(super) access: Access,
@@ -50,6 +52,7 @@ impl Edge {
         let metrics = HttpMetrics::register(&registry)?;
         Ok(Self {
             dry_runs: DryRuns::new(settings.max_dry_runs, settings.dry_run_budget),
+            turns: Turns::default(),
             hub: Arc::new(Hub::new(settings.kept_changes)),
             streams: Streams::new(&settings),
             openapi: super::openapi::document(),

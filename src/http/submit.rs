@@ -25,6 +25,7 @@ use super::query;
 use super::repeated::{self, Asked};
 use super::settings::HttpSettings;
 use super::state::Edge;
+use super::turns;
 use super::unread::Unread;
 use crate::api::v1::document::JobDocument;
 use crate::api::v1::job::{CheckedReport, SubmissionBody, SubmissionReport, SubmittedReport};
@@ -91,13 +92,7 @@ pub(super) async fn submit(
     let body = Body { bytes, is_array, key, asked };
     let outcome = match body.asked.dry_run {
         true => check(edge, caller, body).await,
-        false => match submissions(&edge, &caller, &body) {
-            Err(failure) => Err(failure),
-            Ok((submissions, origins)) => {
-                let outcome = accept(&*edge.backend, caller.name().clone(), submissions).await;
-                outcome.map_err(|failure| at_origin(failure, &origins))
-            }
-        },
+        false => store(edge, caller, body).await,
     };
     outcome.map_err(|failure| unless_array(failure, is_array))
 }
@@ -108,6 +103,26 @@ struct Body {
     is_array: bool,
     key: Option<IdempotencyKey>,
     asked: SubmitQuery,
+}
+
+/// Has jobs accepted. Many of them are read apart from the threads that serve requests.
+async fn store(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
+    let (backend, by) = (edge.backend.clone(), caller.name().clone());
+    let is_large = turns::is_large(&body.bytes);
+    let _turn = match is_large {
+        true => Some(edge.turns.of(&by).await),
+        false => None,
+    };
+    let read = move || submissions(&edge, &caller, &body);
+    let (submissions, origins) = match is_large {
+        true => {
+            let read = actix_web::rt::task::spawn_blocking(read).await;
+            read.map_err(|error| Failure::internal("read the jobs", error))??
+        }
+        false => read()?,
+    };
+    let outcome = accept(&*backend, by, submissions).await;
+    outcome.map_err(|failure| at_origin(failure, &origins))
 }
 
 /// Works out what would become of jobs. That can take long, so it is done apart from the threads

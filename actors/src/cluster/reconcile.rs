@@ -61,7 +61,7 @@ pub(super) fn fate(
 /// Whether what a site holds under this tag is of use to its job, or may be.
 fn is_needed(tag: &ReservationTag, view: &View) -> bool {
     let job = view.jobs.get(&tag.job).filter(|job| !job.is_final());
-    let reservation = job.and_then(|job| job.reservation.as_ref());
+    let reservation = job.and_then(|job| job.reservation.as_deref());
     reservation.is_some_and(|reservation| reservation.needs(tag.serial))
 }
 

@@ -28,7 +28,7 @@ struct Question {
 
 impl Question {
     fn of(job: &Job, tag: impl Fn(Serial) -> ReservationTag) -> Option<(u32, Self)> {
-        let reservation = job.reservation.as_ref()?;
+        let reservation = job.reservation.as_deref()?;
         let (number, ask) = reservation.question()?;
         let (serial, wanted) = match &ask {
             Ask::Create { serial, part, window, .. } | Ask::Modify { serial, part, window, .. } => {

@@ -80,7 +80,7 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
     if job.held.is_some() {
         return effects;
     }
-    if let Some((question, _)) = job.reservation.as_ref().and_then(Reservation::question) {
+    if let Some((question, _)) = job.reservation.as_deref().and_then(Reservation::question) {
         let (component, attempt) = (NO_COMPONENT, Attempt(question));
         effects.push(JobEffect { component, attempt, kind: EffectKind::Reserve });
     }
@@ -182,7 +182,7 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
         Run::Uncertain { look_at, .. } => Some(look_at).filter(|at| now < *at),
         _ => None,
     });
-    let silence = job.reservation.as_ref().and_then(|r| r.silent_at(parameters));
+    let silence = job.reservation.as_deref().and_then(|r| r.silent_at(parameters));
     let phase = match job.phase {
         Phase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
         Phase::Placed { .. } => job.claim_time(parameters),

@@ -60,7 +60,7 @@ pub struct Job {
     /// What placed it last; `None` before that, and in records of before that was kept.
     pub placed_by: Option<PlacedBy>,
     /// The reservations that it asks for, or has; `None` before the first was asked for.
-    pub reservation: Option<Reservation>,
+    pub reservation: Option<Box<Reservation>>,
     /// Who was told that it has ended, or could not be told.
     pub told: BTreeSet<TargetName>,
     /// How many units were journalled for it; the version of its head.

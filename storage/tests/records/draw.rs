@@ -237,7 +237,7 @@ impl Draw {
             promoted: false,
             instants: Default::default(),
             placed_by: None,
-            reservation: self.maybe(Self::reservation),
+            reservation: self.maybe(Self::reservation).map(Box::new),
             told: self.some(Self::name),
             revision: 1,
         }

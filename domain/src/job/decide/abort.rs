@@ -95,7 +95,7 @@ fn own_failure(job: &Job, component: ComponentIndex, detail: &str) -> String {
 }
 
 fn holds_reservations(job: &Job) -> bool {
-    job.reservation.as_ref().is_some_and(|reservation| !reservation.is_released())
+    job.reservation.as_deref().is_some_and(|reservation| !reservation.is_released())
 }
 
 pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {

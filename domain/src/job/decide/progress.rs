@@ -206,7 +206,7 @@ fn step(draft: &mut Draft<'_>) {
         Phase::Starting { since } => step_starting(draft, since),
         Phase::Running { .. } => step_running(draft),
         Phase::Collecting { .. } => {
-            let released = draft.job.reservation.as_ref().is_none_or(Reservation::is_released);
+            let released = draft.job.reservation.as_deref().is_none_or(Reservation::is_released);
             if uncollected(&draft.job).next().is_none() && released {
                 draft.emit(Happened::JobFinished);
             }
@@ -287,7 +287,7 @@ fn step_running(draft: &mut Draft<'_>) {
 
 fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {
     let owed = draft.job.components.iter().any(|component| component.charge.is_some());
-    let released = draft.job.reservation.as_ref().is_none_or(Reservation::is_released);
+    let released = draft.job.reservation.as_deref().is_none_or(Reservation::is_released);
     if draft.job.may_live_anywhere() || owed || !released {
         return;
     }

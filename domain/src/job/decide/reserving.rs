@@ -82,7 +82,7 @@ pub(super) fn answered(
     question: u32,
     outcome: Outcome,
 ) -> Result<(), Rejection> {
-    let asked = draft.job.reservation.as_ref().and_then(Reservation::question);
+    let asked = draft.job.reservation.as_deref().and_then(Reservation::question);
     match asked {
         Some((number, ask)) if number == question => {
             let site = ask.site().clone();
@@ -96,7 +96,7 @@ pub(super) fn answered(
 /// A site that has not answered for too long is taken to have said no. A reservation that it may
 /// have made, or kept, is nobody's then: it is found there by its tag, and cancelled.
 pub(super) fn silent(draft: &mut Draft<'_>) {
-    let reservation = draft.job.reservation.as_ref();
+    let reservation = draft.job.reservation.as_deref();
     let late = reservation.and_then(|reservation| reservation.silent_at(draft.parameters));
     let asked = reservation.and_then(Reservation::question);
     if let (Some(late), Some((_, ask))) = (late, asked)
@@ -109,7 +109,7 @@ pub(super) fn silent(draft: &mut Draft<'_>) {
 
 /// What follows once its search has ended while it waits.
 pub(super) fn step(draft: &mut Draft<'_>) {
-    let Some(reservation) = draft.job.reservation.as_ref().filter(|r| !r.spent) else { return };
+    let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else { return };
     match reservation.search.standing() {
         Standing::Asks(_) => {}
         Standing::Confirmed => place(draft),
@@ -124,7 +124,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
 }
 
 fn place(draft: &mut Draft<'_>) {
-    let reservation = draft.job.reservation.as_ref();
+    let reservation = draft.job.reservation.as_deref();
     let Some(placements) = reservation.and_then(Reservation::placements) else { return };
     let begins = placements.iter().filter_map(|p| Some(p.acquisition.promised()?.from));
     let begins = begins.max().unwrap_or(draft.now);

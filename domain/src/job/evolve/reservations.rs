@@ -9,9 +9,10 @@ use crate::units::Timestamp;
 pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
     match what {
         Happened::ReservationSought { wanted, placements, lead } => {
-            let last = job.reservation.as_ref().map(Reservation::last_serial).unwrap_or_default();
+            let last = job.reservation.as_deref().map(Reservation::last_serial).unwrap_or_default();
             let search = Search::after(wanted.clone(), last);
-            job.reservation = Some(Reservation::sought(search, placements.clone(), *lead, at));
+            let sought = Reservation::sought(search, placements.clone(), *lead, at);
+            job.reservation = Some(Box::new(sought));
         }
         Happened::ReservationAnswered { outcome, .. } => {
             job.reservation.iter_mut().for_each(|reservation| reservation.record(*outcome, at));

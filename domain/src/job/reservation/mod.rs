@@ -117,13 +117,13 @@ impl Job {
             && matches!(self.phase, Phase::Queued { .. })
             && self.frozen_by.is_none()
             && self.held.is_none()
-            && self.reservation.as_ref().is_none_or(|reservation| reservation.spent)
+            && self.reservation.as_deref().is_none_or(|reservation| reservation.spent)
     }
 
     /// The earliest start that sites said they would grant later, if its reservation was refused
     /// and they said so. For several components it is a hint: none is granted before.
     pub fn reservation_refused_until(&self) -> Option<Timestamp> {
-        let reservation = self.reservation.as_ref()?;
+        let reservation = self.reservation.as_deref()?;
         let refused = Standing::Failed(Failure::NoCommonStart);
         let next = reservation.search.best.filter(|_| reservation.search.standing() == refused);
         next.map(|next| next + reservation.lead)
@@ -143,7 +143,7 @@ impl Job {
 
     /// The same for reservations the last of which begins then.
     pub(super) fn start_after(&self, begins: Timestamp) -> Timestamp {
-        let lead = self.reservation.as_ref().map(|reservation| reservation.lead);
+        let lead = self.reservation.as_deref().map(|reservation| reservation.lead);
         let ready = begins + lead.unwrap_or_default();
         match self.spec.run.reservation {
             Some(wish) => ready.max(wish.window.earliest).min(wish.window.latest.max(begins)),

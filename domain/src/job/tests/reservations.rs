@@ -72,12 +72,12 @@ impl Story {
     }
 
     fn question(&self) -> Option<(u32, Ask)> {
-        self.world.job.reservation.as_ref().and_then(Reservation::question)
+        self.world.job.reservation.as_deref().and_then(Reservation::question)
     }
 
     /// What the asked site answers.
     fn outcome(&mut self, ask: &Ask) -> Outcome {
-        let reservation = self.world.job.reservation.as_ref().unwrap();
+        let reservation = self.world.job.reservation.as_deref().unwrap();
         let wanted = reservation.search.job.clone();
         let ledger = self.sites.get_mut(ask.site()).unwrap();
         ask.answered_by(ledger, &wanted, Timestamp(u64::MAX))
@@ -199,7 +199,7 @@ fn a_site_that_stays_silent_is_taken_to_have_said_no() {
     assert_eq!(story.tell(question, Outcome::Done), Err(Rejection::Stale));
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
-    let reservation = story.world.job.reservation.as_ref().unwrap();
+    let reservation = story.world.job.reservation.as_deref().unwrap();
     let orphans: Vec<Serial> =
         story.held().into_iter().filter(|serial| !reservation.needs(*serial)).collect();
     assert_eq!(orphans, [Serial(1)], "nobody's, and found so");
@@ -277,7 +277,7 @@ proptest! {
             }
         }
         let job = &story.world.job;
-        let reservation = job.reservation.as_ref().unwrap();
+        let reservation = job.reservation.as_deref().unwrap();
         let moves_on = story.question().is_none() && job.phase.kind() != PhaseKind::Aborting;
         prop_assert!(moves_on, "{:?}", job.phase);
         for serial in story.held() {

@@ -9,7 +9,7 @@ use cospan_domain::reserve::coallocation::{
 };
 use cospan_domain::reserve::{self, agreement};
 
-use super::convert::{Text, wire_enum, wire_inner, wire_struct};
+use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct};
 use super::run::Placement;
 use super::spec::Resources;
 
@@ -24,6 +24,16 @@ wire_struct!(Reservation = state::Reservation {
     asked_since: u64,
     spent: bool,
 });
+
+impl Convert<Reservation> for Box<state::Reservation> {
+    fn to_wire(&self) -> Reservation {
+        (**self).to_wire()
+    }
+
+    fn from_wire(wire: Reservation) -> Result<Self, Problem> {
+        state::Reservation::from_wire(wire).map(Box::new)
+    }
+}
 
 wire_struct!(Coallocation = coallocation::Coallocation {
     parts: Vec<Part>,

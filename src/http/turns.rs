@@ -1,0 +1,68 @@
+//! Turns of large submissions: many jobs take milliseconds to read and to store, during which a
+//! request of another key would wait. So a key has few of them worked on at once, and waits for
+//! itself.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cospan_domain::ids::KeyName;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// A body of more bytes is large.
+const LARGE_BYTES: usize = 32 << 10;
+/// Those of one key that are worked on at once: one is read while another is stored.
+const AT_ONCE: usize = 2;
+
+/// Turns by key.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Mutex<BTreeMap<KeyName, Arc<Semaphore>>>);
+
+/// One turn; the next begins when it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn(Option<OwnedSemaphorePermit>);
+
+impl Turns {
+    /// Waits until it is the key's turn.
+    pub(super) async fn of(&self, key: &KeyName) -> Turn {
+        let turns = {
+            let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || Arc::new(Semaphore::new(AT_ONCE));
+            keys.entry(key.clone()).or_insert_with(new).clone()
+        };
+        // Nobody closes it.
+        Turn(turns.acquire_owned().await.ok())
+    }
+}
+
+/// Whether a submission takes its turn: it is long, or one document stands for many jobs.
+pub(super) fn is_large(body: &[u8]) -> bool {
+    const SWEEP: &[u8] = b"\"sweep\"";
+    body.len() > LARGE_BYTES || body.windows(SWEEP.len()).any(|part| part == SWEEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_waits_for_itself_and_not_for_others() {
+        let turns = Turns::default();
+        let key = |name: &str| KeyName::new(name).unwrap();
+        let mut begun: Vec<Turn> =
+            (0..AT_ONCE).filter_map(|_| turns.of(&key("anna")).now_or_never()).collect();
+        assert_eq!(begun.len(), AT_ONCE);
+        assert!(turns.of(&key("anna")).now_or_never().is_none());
+        assert!(turns.of(&key("otto")).now_or_never().is_some());
+        begun.pop();
+        assert!(turns.of(&key("anna")).now_or_never().is_some());
+    }
+
+    #[test]
+    fn what_is_long_or_stands_for_many_jobs_is_large() {
+        assert!(!is_large(b"{}") && !is_large(&[b' '; LARGE_BYTES]));
+        assert!(is_large(&[b' '; LARGE_BYTES + 1]));
+        assert!(is_large(br#"{"name":"x","sweep":{"array":"1-9"}}"#));
+    }
+}
