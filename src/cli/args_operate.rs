@@ -6,8 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::args_cluster::{SiteAddArgs, SiteCheckArgs, SiteCleanArgs};
-use super::when::Moment;
 use crate::api::v1::Length;
+use crate::api::v1::moment::Moment;
 use crate::keys::Role;
 
 /// `quickstart`
@@ -72,8 +72,8 @@ pub(crate) enum SiteCommand {
     Reset(SiteArg),
     /// Place nothing there that would run into a window of time
     #[command(
-        after_help = "Times are from now on (+2h), local (\"2026-03-01 18:00\"), or RFC 3339 \
-        (2026-03-01T17:00:00Z).\nThe same begin changes a window.\n\nExamples:\n  \
+        after_help = "Times are from now on (+2h), local (\"tomorrow 18:00\", \"2026-03-01 18:00\"), or \
+        RFC 3339 (2026-03-01T17:00:00Z).\nThe same begin changes a window.\n\nExamples:\n  \
         cospan site maintenance delft --from +2h --until +6h\n  \
         cospan site maintenance delft --from '2026-03-01 06:00' --until '2026-03-01 18:00'"
     )]
