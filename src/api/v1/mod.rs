@@ -14,6 +14,7 @@ pub mod happened;
 pub mod job;
 pub mod label;
 pub mod last_words;
+mod bare;
 mod located;
 pub mod mistakes;
 pub mod moment;
