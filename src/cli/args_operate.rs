@@ -165,7 +165,29 @@ Example:
         #[arg(long)]
         replace: bool,
     },
-    /// Forget a file, or one replica; nothing at a site is deleted
+    /// Send a file of this machine to a site and register it under a logical name
+    #[command(after_help = "\
+The file goes through the server, piece by piece: a cut connection, or a server that is started
+again, costs the last piece only, and so does starting the command again. What arrived is checked
+before it is registered. `cospan file remove` also deletes it at its site.
+
+Examples:
+  cospan file upload mesh.nc
+  cospan file upload results/mesh.nc --name mesh --site delft")]
+    Upload {
+        /// The file.
+        path: PathBuf,
+        /// The logical name that jobs use. [default: the file's own]
+        #[arg(long)]
+        name: Option<String>,
+        /// The site that is to have it. [default: one that can hold it]
+        #[arg(long)]
+        site: Option<String>,
+        /// The name may point to other content until now; jobs submitted before keep the old.
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Forget a file, or one replica; only what was uploaded is deleted at its site
     #[command(after_help = "Example:\n  cospan file remove genome --site delft")]
     Remove {
         /// Its logical name.

@@ -18,6 +18,7 @@ mod gate;
 mod health;
 mod hub;
 mod jobs;
+mod landing;
 mod malformed;
 mod meter;
 mod metrics;
@@ -35,7 +36,9 @@ mod streams;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod tidy;
 mod unread;
+mod uploads;
 
 pub use access::access_table;
 pub use backend::Backend;
