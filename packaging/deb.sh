@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the Debian package of a program that was built: deb.sh BINARY DIRECTORY [VERSION]. Prints
-# the package's path. Needs dpkg-deb, gzip and strip; compiles nothing.
+# the package's path. Needs dpkg-deb, gzip and binutils; compiles nothing.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-binary=${1:?"name the program, such as target/release/cospan"}
+binary=${1:?"name the program, as packaging/build.sh prints it"}
 to=${2:?"name a directory for the package"}
 version=${3:-$("$binary" --version | awk 'NR == 1 { print $2 }')}
 architecture=$(dpkg --print-architecture)
@@ -44,7 +44,7 @@ for script in postinst prerm postrm; do
 done
 # A static program needs no library.
 depends=passwd
-if ldd "$binary" > /dev/null 2>&1; then
+if [ "$(readelf --dynamic "$binary" | grep -c NEEDED)" -gt 0 ]; then
     glibc=$(objdump -T "$binary" | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -n 1)
     depends="libc6 (>= ${glibc#GLIBC_}), libgcc-s1, $depends"
 fi

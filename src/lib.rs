@@ -19,3 +19,4 @@ mod sbatch;
 pub mod serve;
 pub mod simulate;
 mod testbed;
+pub mod uploads;

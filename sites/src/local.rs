@@ -51,6 +51,7 @@ use crate::ping;
 use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
     Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    UploadStep,
 };
 use crate::wrapper::seal::Seal;
 
@@ -346,6 +347,11 @@ impl Site for LocalSite {
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
         self.call(move |shared| shared.read(&what, offset, limit)).await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        let step = step.clone();
+        self.call(move |shared| shared.area()?.upload(&step)).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

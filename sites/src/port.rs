@@ -2,7 +2,9 @@
 
 mod call_kind;
 mod copies;
+mod gate;
 mod reservations;
+mod uploads;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,9 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::content::Content;
-use cospan_domain::ids::{
-    Attempt, ComponentIndex, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag,
-};
+use cospan_domain::ids::{Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag};
 use cospan_domain::job::spec::Program;
 use cospan_domain::labels::Labels;
 use cospan_domain::reserve::ReservationTag;
@@ -24,7 +24,9 @@ use thiserror::Error;
 
 pub use call_kind::CallKind;
 pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
+pub use gate::{GateDecision, GateState, Go, Peer};
 pub use reservations::{FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved};
+pub use uploads::{UPLOADS, UploadStep};
 
 /// What is known after a call to a site went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -325,55 +327,6 @@ pub struct TagLookup {
     pub found: Vec<Found>,
 }
 
-/// What the gate of an attempt is to become.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GateDecision {
-    /// Open.
-    Go(Go),
-    /// Closed for ever.
-    Void,
-}
-
-/// What the payloads of a round are told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Go {
-    /// The round.
-    pub round: Round,
-    /// The control plane's epoch.
-    pub epoch: Epoch,
-    /// When to start, by our clock; a wrapper does not wait for more than a few seconds.
-    pub start_at: Timestamp,
-    /// The last moment at which the payload may begin, by the site's clock: a wrapper that
-    /// comes to it later starts nothing.
-    pub start_by: Timestamp,
-    /// This component's rank: its index in the job.
-    pub rank: ComponentIndex,
-    /// Attempt and host of each component of the round, by index.
-    pub peers: Vec<Peer>,
-}
-
-/// One component of a round as its siblings see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    /// The attempt.
-    pub attempt: Attempt,
-    /// Its site.
-    pub site: SiteName,
-    /// The host its wrapper waits on.
-    pub host: String,
-    /// Its processors.
-    pub processors: u32,
-}
-
-/// What a gate turned out to be: exactly one decision wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateState {
-    /// `go` won.
-    Opened,
-    /// `void` won.
-    Voided,
-}
-
 /// What a file at a site was found to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
@@ -490,6 +443,12 @@ pub trait Site: Send + Sync {
 
     /// Reads a piece of a file; `Refused` if it does not exist.
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError>;
+
+    /// Takes a step in bringing what a user sent below the site's file root. Those of one file
+    /// come one after the other; sites of some kinds take none.
+    async fn upload(&self, _step: &UploadStep) -> Result<(), SiteError> {
+        Err(SiteError::Unfit("it takes no uploads; register files that are there".to_owned()))
+    }
 
     /// How long a small message from here to a host takes there and back, at best. An error
     /// is no information about either end; sites of some kinds cannot tell.

@@ -41,7 +41,7 @@ use crate::local::root::ATTEMPTS;
 use crate::ping;
 use crate::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
-    Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup, UploadStep,
 };
 use crate::wrapper::parameters::Seldom;
 use crate::wrapper::seal::Seal;
@@ -376,6 +376,10 @@ impl Site for SlurmSite {
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         self.files.read(what, offset, limit).await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        self.files.upload(step).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

@@ -20,6 +20,7 @@ use cospan_sites::files::fetch::{Fetching, relay};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{
     CopyBlame, CopyOrder, CopySource, CopyStatus, FilePlace, Inspected, Readable, Site, SiteError,
+    UploadStep,
 };
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 
@@ -364,5 +365,49 @@ async fn what_leads_out_of_a_directory_or_is_no_content_is_refused() {
             let is_refused = matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. });
             assert!(is_refused, "{path}: {status:?}");
         }
+    }
+}
+
+fn piece(offset: u64, bytes: &[u8], last: bool) -> UploadStep {
+    UploadStep::Append { name: "u1".into(), offset: Bytes(offset), bytes: bytes.into(), last }
+}
+
+#[tokio::test]
+async fn what_a_user_sends_is_a_file_once_it_is_whole_though_steps_are_said_twice() {
+    let world = World::new().await;
+    for (site, name) in [(&world.far, "far"), (&world.near, "near")] {
+        let file = world.root(name).join("files/uploads/u1");
+        // Left from a try that was given up.
+        site.upload(&piece(0, b"something longer", false)).await.unwrap();
+        for step in [piece(0, b"abc", false), piece(3, b"def", false), piece(6, b"g", true)] {
+            site.upload(&step).await.unwrap();
+            if !matches!(step, UploadStep::Append { last: true, .. }) {
+                site.upload(&step).await.unwrap();
+            }
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"abcdefg", "{name}");
+        let place = FilePlace::User(RelPath::new("uploads/u1").unwrap());
+        assert_eq!(site.inspect(&place).await.unwrap().content, content(b"abcdefg"));
+        let remove = UploadStep::Remove { name: "u1".into() };
+        site.upload(&remove).await.unwrap();
+        site.upload(&remove).await.unwrap();
+        assert!(!file.exists() && is_empty(&world.root(name).join("files/uploads")), "{name}");
+        site.upload(&piece(0, b"abc", false)).await.unwrap();
+        let gap = site.upload(&piece(4, b"e", true)).await.unwrap_err();
+        assert!(matches!(gap, SiteError::Refused(_)), "{name}: {gap}");
+        site.upload(&piece(0, b"", true)).await.unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"", "a file may be empty");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_where_a_link_leads() {
+    let world = World::new().await;
+    for (site, name) in [(&world.far, "far"), (&world.near, "near")] {
+        let elsewhere = world.place.path().join(format!("elsewhere-{name}"));
+        std::fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, world.root(name).join("files/uploads")).unwrap();
+        let refused = site.upload(&piece(0, b"abc", true)).await;
+        assert!(refused.is_err() && is_empty(&elsewhere), "{name}: {refused:?}");
     }
 }

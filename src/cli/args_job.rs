@@ -24,11 +24,13 @@ A file that begins with `#!` is a batch script of Slurm: its #SBATCH lines are r
 them, and what cannot be had is refused by name. See docs/src/guide/sbatch.md.
 
 Without a file, what stands behind `--` is a command that each component runs: an absolute path at
-its site, or a name that is looked up in PATH there.
+its site, a name that is looked up in PATH there, or a relative path of a file here, like ./run.sh,
+which is uploaded.
 
 Examples:
   cospan submit job.toml
   cospan submit -n 4 --wait -- hostname
+  cospan submit --input mesh.nc --result out.nc -- ./solve.sh --steps 100
   cospan submit job.sh                   a batch script as it is
   cospan submit job.sh -- case.dat 7     with arguments of its own
   cospan submit job.yaml --wait

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use cospan_domain::ids::{LogicalName, RelPath, SiteName};
+use cospan_domain::ids::{RelPath, SiteName};
 
 use crate::api::v1::Length;
 
@@ -24,9 +24,10 @@ pub(crate) struct LineArgs {
     /// policy chooses]
     #[arg(long, value_name = "SITES", value_delimiter = ',', conflicts_with = "files")]
     pub(crate) site: Vec<SiteName>,
-    /// A registered file that every component finds in its work directory; may be given again.
-    #[arg(long, value_name = "NAME", conflicts_with = "files")]
-    pub(crate) input: Vec<LogicalName>,
+    /// A file that every component finds in its work directory: one of this machine, which is
+    /// uploaded, or the logical name of one that is registered; may be given again.
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    pub(crate) input: Vec<String>,
     /// A file that each component leaves, for `cospan output`; may be given again.
     #[arg(long, value_name = "PATH", conflicts_with = "files")]
     pub(crate) result: Vec<RelPath>,

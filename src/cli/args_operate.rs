@@ -6,8 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::args_cluster::{SiteAddArgs, SiteCheckArgs, SiteCleanArgs};
-use super::when::Moment;
 use crate::api::v1::Length;
+use crate::api::v1::moment::Moment;
 use crate::keys::Role;
 
 /// `quickstart`
@@ -72,8 +72,8 @@ pub(crate) enum SiteCommand {
     Reset(SiteArg),
     /// Place nothing there that would run into a window of time
     #[command(
-        after_help = "Times are from now on (+2h), local (\"2026-03-01 18:00\"), or RFC 3339 \
-        (2026-03-01T17:00:00Z).\nThe same begin changes a window.\n\nExamples:\n  \
+        after_help = "Times are from now on (+2h), local (\"tomorrow 18:00\", \"2026-03-01 18:00\"), or \
+        RFC 3339 (2026-03-01T17:00:00Z).\nThe same begin changes a window.\n\nExamples:\n  \
         cospan site maintenance delft --from +2h --until +6h\n  \
         cospan site maintenance delft --from '2026-03-01 06:00' --until '2026-03-01 18:00'"
     )]
@@ -165,7 +165,29 @@ Example:
         #[arg(long)]
         replace: bool,
     },
-    /// Forget a file, or one replica; nothing at a site is deleted
+    /// Send a file of this machine to a site and register it under a logical name
+    #[command(after_help = "\
+The file goes through the server, piece by piece: a cut connection, or a server that is started
+again, costs the last piece only, and so does starting the command again. What arrived is checked
+before it is registered. `cospan file remove` also deletes it at its site.
+
+Examples:
+  cospan file upload mesh.nc
+  cospan file upload results/mesh.nc --name mesh --site delft")]
+    Upload {
+        /// The file.
+        path: PathBuf,
+        /// The logical name that jobs use. [default: the file's own]
+        #[arg(long)]
+        name: Option<String>,
+        /// The site that is to have it. [default: one that can hold it]
+        #[arg(long)]
+        site: Option<String>,
+        /// The name may point to other content until now; jobs submitted before keep the old.
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Forget a file, or one replica; only what was uploaded is deleted at its site
     #[command(after_help = "Example:\n  cospan file remove genome --site delft")]
     Remove {
         /// Its logical name.

@@ -1,14 +1,10 @@
 //! Times and bandwidths as people read them.
 
-use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 
-use crate::api::v1::quantity::InvalidQuantity;
-use crate::api::v1::{Instant, Length};
+use crate::api::v1::Instant;
 
 /// This machine's time.
 pub(crate) fn now() -> Timestamp {
@@ -66,35 +62,6 @@ pub(crate) fn local(at: Instant) -> String {
 
 /// `2026-11-27T09:00:00+01:00`
 const LOCAL: &str = "%Y-%m-%dT%H:%M:%S%:z";
-/// A time as people give it on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment(pub(crate) Instant);
-
-impl FromStr for Moment {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        moment(text, now(), &TimeZone::system()).map(Moment)
-    }
-}
-
-/// From now on (`+2h`), by the clock of a time zone (`2026-03-01 18:00`), or by RFC 3339.
-fn moment(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Instant, String> {
-    if let Some(length) = text.strip_prefix('+') {
-        let length: Length = length.parse().map_err(|error: InvalidQuantity| error.to_string())?;
-        // To the second, as it is shown: the begin of a window is its name.
-        return Ok(Instant(Timestamp((now + length.0).0 / 1_000 * 1_000)));
-    }
-    let stamp = text.parse::<jiff::Timestamp>().ok();
-    let local = || zone.to_timestamp(text.parse::<DateTime>().ok()?).ok();
-    let at = stamp.or_else(local).map(|at| u64::try_from(at.as_millisecond()).unwrap_or(0));
-    at.map(|ms| Instant(Timestamp(ms))).ok_or_else(|| {
-        format!(
-            "{text:?} is not a time; write it like \"+2h\", \"2026-03-01 18:00\" (local time) or \
-             \"2026-03-01T17:00:00Z\""
-        )
-    })
-}
 
 #[cfg(test)]
 mod tests {
@@ -110,27 +77,6 @@ mod tests {
             (2_000_000_000, "2 Gbit/s"),
         ] {
             assert_eq!(pace(BitsPerSecond(bits)), text);
-        }
-    }
-
-    #[test]
-    fn times_are_given_from_now_by_the_local_clock_or_by_the_worlds() {
-        let zone =
-            TimeZone::get("Europe/Amsterdam").unwrap_or(TimeZone::fixed(jiff::tz::offset(1)));
-        let told =
-            |text| moment(text, Timestamp(1_772_366_400_000), &zone).map(|at| at.to_string());
-        for (text, at) in [
-            ("+2h", "2026-03-01T14:00:00.000Z"),
-            ("+1h30m", "2026-03-01T13:30:00.000Z"),
-            ("2026-03-01 18:00", "2026-03-01T17:00:00.000Z"),
-            ("2026-03-01T18:00:30", "2026-03-01T17:00:30.000Z"),
-            ("2026-03-01T18:00:00Z", "2026-03-01T18:00:00.000Z"),
-            ("2026-03-01T18:00:00+02:00", "2026-03-01T16:00:00.000Z"),
-        ] {
-            assert_eq!(told(text).as_deref(), Ok(at), "{text}");
-        }
-        for text in ["", "+", "+2", "tomorrow", "18:00", "2026-13-01 18:00"] {
-            assert!(told(text).is_err(), "{text}");
         }
     }
 

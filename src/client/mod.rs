@@ -9,6 +9,7 @@ mod query;
 mod sse;
 mod tls;
 mod unix;
+mod uploads;
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;

@@ -11,6 +11,7 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
+use cospan_sites::port::UploadStep;
 use futures_util::Stream;
 
 use crate::api::v1::explain::ExplainReport;
@@ -78,6 +79,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Reads a piece of what a component printed or left.
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal>;
+
+    /// Takes a step in bringing a user's file to a site.
+    async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal>;
 
     /// The whole store, piece by piece, in the format of `store import`.
     async fn export(&self) -> Result<Pieces, ApiRefusal>;

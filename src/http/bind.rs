@@ -19,7 +19,7 @@ use utoipa_actix_web::AppExt;
 
 use super::settings::{HttpSettings, TlsFiles};
 use super::state::Edge;
-use super::{gate, openapi};
+use super::{gate, openapi, tidy};
 
 /// Why the server cannot listen.
 #[derive(Debug, Error)]
@@ -101,7 +101,8 @@ impl Bound {
         }
         let server = server.run();
         let refresh = actix_web::rt::spawn(refresh_keys(edge.clone(), settings.key_refresh));
-        Ok(Running { handle: server.handle(), server: Some(server), edge, refresh })
+        let tidy = actix_web::rt::spawn(tidy::tidy(edge.clone()));
+        Ok(Running { handle: server.handle(), server: Some(server), edge, beside: [refresh, tidy] })
     }
 }
 
@@ -172,7 +173,8 @@ pub struct Running {
     server: Option<Server>,
     handle: ServerHandle,
     edge: Data<Edge>,
-    refresh: actix_web::rt::task::JoinHandle<()>,
+    /// What goes on beside it.
+    beside: [actix_web::rt::task::JoinHandle<()>; 2],
 }
 
 impl Running {
@@ -184,7 +186,7 @@ impl Running {
     /// Takes no new requests, ends all streams, and waits for open requests as
     /// long as the settings say.
     pub async fn stop(self) {
-        self.refresh.abort();
+        self.beside.iter().for_each(|task| task.abort());
         self.edge.end_streams();
         self.handle.stop(true).await;
     }

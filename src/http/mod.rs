@@ -18,6 +18,7 @@ mod gate;
 mod health;
 mod hub;
 mod jobs;
+mod landing;
 mod malformed;
 mod meter;
 mod metrics;
@@ -35,8 +36,13 @@ mod streams;
 mod submit;
 #[cfg(test)]
 mod tests;
+<<<<<<< HEAD
 mod turns;
+=======
+mod tidy;
+>>>>>>> a8aba9c99b4de44abfaa27f3d877fd0282a75d97
 mod unread;
+mod uploads;
 
 pub use access::access_table;
 pub use backend::Backend;

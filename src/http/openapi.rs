@@ -8,8 +8,10 @@ use utoipa::{Modify, OpenApi};
 use utoipa_actix_web::AppExt;
 use utoipa_actix_web::service_config::ServiceConfig;
 
-use super::describe;
-use super::{accounts, chaos, files, health, jobs, orders, reading, sites, store, stream, submit};
+use super::{
+    accounts, chaos, describe, files, health, jobs, orders, reading, sites, store, stream, submit,
+    uploads,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -61,6 +63,12 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(files::add)
         .service(files::show)
         .service(files::remove)
+        .service(uploads::list)
+        .service(uploads::begin)
+        .service(uploads::show)
+        .service(uploads::append)
+        .service(uploads::complete)
+        .service(uploads::abandon)
         .service(store::show)
         .service(store::export)
         .service(stream::events)

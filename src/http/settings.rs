@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use cospan_domain::job::spec::SpecLimits;
 
+use crate::uploads::UploadSettings;
+
 /// Settings of the HTTP edge.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
@@ -53,6 +55,8 @@ pub struct HttpSettings {
     pub key_refresh: Duration,
     /// Bounds that a submission must keep.
     pub spec_limits: SpecLimits,
+    /// Files that users send.
+    pub uploads: UploadSettings,
 }
 
 /// Files for TLS, in PEM.
@@ -94,6 +98,7 @@ impl Default for HttpSettings {
             stop_timeout: Duration::from_secs(5),
             key_refresh: Duration::from_secs(1),
             spec_limits: SpecLimits::default(),
+            uploads: UploadSettings::default(),
         }
     }
 }

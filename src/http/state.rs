@@ -18,6 +18,7 @@ use super::settings::HttpSettings;
 use super::streams::{Open, Streams};
 use super::turns::Turns;
 use crate::keys::KeyRing;
+use crate::uploads::Uploads;
 
 /// What every request can reach; one for all workers.
 pub struct Edge {
@@ -32,6 +33,7 @@ pub struct Edge {
     pub(super) hub: Arc<Hub>,
     pub(super) openapi: String,
     pub(super) access: Access,
+    pub(super) uploads: Uploads,
     streams: Streams,
     stopping: watch::Sender<bool>,
     started: Instant,
@@ -57,6 +59,7 @@ impl Edge {
             streams: Streams::new(&settings),
             openapi: super::openapi::document(),
             access: Access::new(),
+            uploads: Uploads::open(settings.uploads.clone()),
             backend,
             keys,
             settings,

@@ -272,25 +272,16 @@ impl Demands {
         let place: Place = AT_SLURM.parse().map_err(unfit)?;
         let options = OverrideDocument { lrm_options: self.lrm_options, ..Default::default() };
         let at = (!options.lrm_options.is_empty()).then_some((place, options));
+        let executable = ExecutableDocument::AtSite("/bin/sh".into());
         Ok(ComponentDocument {
-            name,
-            site: None,
-            processors: self.processors,
             memory: self.memory.map(Size),
-            disk: None,
             gpus: (self.gpus > 0).then_some(self.gpus.into()),
-            gflops: None,
-            resources: BTreeMap::new(),
             constraints: self.constraints,
-            executable: ExecutableDocument::AtSite("/bin/sh".into()),
             arguments,
             environment: start.environment.clone(),
             directory: start.directory.clone(),
-            setup: Vec::new(),
-            input: Vec::new(),
-            output: Vec::new(),
             at: at.into_iter().collect(),
-            restart: None,
+            ..ComponentDocument::bare(name, self.processors, executable)
         })
     }
 }

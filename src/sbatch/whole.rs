@@ -1,6 +1,6 @@
 //! What a script says of its job as a whole, whichever component it says it for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::RelPath;
@@ -10,7 +10,7 @@ use cospan_domain::units::DurationMs;
 use super::arity::Given;
 use super::options::Options;
 use super::{Script, ScriptError, launch, values};
-use crate::api::v1::runner::{RestartScopeName, SweepDocument, WarningDocument};
+use crate::api::v1::runner::{SweepDocument, WarningDocument};
 use crate::api::v1::{JobDocument, Length};
 
 /// Names of a limit that is none.
@@ -94,25 +94,10 @@ pub(super) fn read(
     });
     let document = JobDocument {
         name: Some(start.plain(name)),
-        request: None,
-        flexible: None,
-        policy: None,
-        weights: BTreeMap::new(),
-        priority: None,
-        wall_time: Length(wall_time(components)?),
         rerunnable: all.last(&["requeue", "no-requeue"]).is_none_or(|g| g.known.name == "requeue"),
-        on_unreachable: None,
-        max_placement_tries: None,
-        max_claim_tries: None,
-        max_retries: 0,
-        restart_scope: RestartScopeName::default(),
-        acquisition: None,
-        reservation: None,
-        runner: None,
         sweep,
         warning: all.last(&["signal"]).map(warning).transpose()?,
-        notify: BTreeSet::new(),
-        component: Vec::new(),
+        ..JobDocument::bare(Length(wall_time(components)?))
     };
     Ok(Whole { document, start })
 }

@@ -14,7 +14,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units;
-use cospan_sites::port::{Readable, SiteError, Stream};
+use cospan_sites::port::{Readable, SiteError, Stream, UploadStep};
 use futures_util::StreamExt;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -199,6 +199,11 @@ impl Backend for Served {
             Err(SiteError::Refused(problem)) => Err(not_found(format!("at {site}: {problem}"))),
             Err(error) => Err(ApiRefusal::Site(format!("{site}: {error}"))),
         }
+    }
+
+    async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
+        let done = self.plane.upload(site, step).await;
+        done.map_err(|error| ApiRefusal::Site(format!("{site}: {error}")))
     }
 
     async fn export(&self) -> Result<Pieces, ApiRefusal> {

@@ -102,7 +102,7 @@ pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::
 /// # Errors
 /// It did not start, and why.
 pub fn serve(config: &Config, data: &Path, reread: impl Fn()) -> Result<(), ServeError> {
-    let http = settings::http(config);
+    let http = settings::http(config, data);
     let bound = Bound::bind(&http)?;
     data_directory::prepare(data)?;
     let keys = KeyDirectory::new(data.join("keys"));

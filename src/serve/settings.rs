@@ -25,6 +25,7 @@ use crate::config::sections::{Basis, Engine, Link, PriorityRule, SiteKind};
 use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
+use crate::uploads::UploadSettings;
 
 /// Everything marked dirty this often, as a last resort.
 const FALLBACK_TICK: DurationMs = DurationMs::from_secs(30);
@@ -250,7 +251,7 @@ pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, Options) {
 }
 
 /// The HTTP edge.
-pub(super) fn http(config: &Config) -> HttpSettings {
+pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
     let server = &config.server;
     let ms = |length: DurationMs| Duration::from_millis(length.0);
     let tls = match (&server.tls_certificate, &server.tls_key) {
@@ -282,5 +283,12 @@ pub(super) fn http(config: &Config) -> HttpSettings {
         stop_timeout: ms(server.stop_timeout),
         key_refresh: ms(server.key_refresh),
         spec_limits: limits(config),
+        uploads: UploadSettings {
+            directory: Some(data.join("uploads")),
+            max_bytes: config.limits.max_upload.0,
+            quota_bytes: config.limits.upload_quota.0,
+            quota_files: u64::from(config.limits.upload_quota_files),
+            keep: ms(config.limits.keep_uploads),
+        },
     }
 }

@@ -17,6 +17,7 @@ mod runners;
 mod scene;
 mod scripts;
 mod silence;
+mod uploads;
 mod words;
 
 use scene::scene;

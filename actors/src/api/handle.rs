@@ -18,7 +18,7 @@ use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::port::{CallKind, Piece, Readable, SiteError};
+use cospan_sites::port::{CallKind, Piece, Readable, SiteError, UploadStep};
 use cospan_storage::port::{StoreError, StoreSize, Stored};
 use tokio::sync::{broadcast, oneshot};
 
@@ -392,6 +392,20 @@ impl ControlPlane {
         let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
         let call = Call::new(CallKind::Read, move |site| {
             Box::pin(async move { site.stamp(&place).await })
+        });
+        let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
+        cluster.send(call).await.map_err(unknown)?
+    }
+
+    /// Takes a step in bringing a user's file to a site.
+    ///
+    /// # Errors
+    /// The site does not take it, or does not answer.
+    pub async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), SiteError> {
+        let cluster = self.shared.actors.clusters.addr(site);
+        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
+        let call = Call::new(CallKind::Upload, move |site| {
+            Box::pin(async move { site.upload(&step).await })
         });
         let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
         cluster.send(call).await.map_err(unknown)?

@@ -58,8 +58,8 @@ fn steps_at_site(kind: Kind) -> Vec<&'static str> {
 
 /// Calls to a site that a control plane makes by itself.
 fn calls() -> impl Iterator<Item = &'static str> {
-    // Simulated sites grant no reservations.
-    let asked_for = [CallKind::Read, CallKind::RoundTrip, CallKind::Reserve];
+    // Simulated sites grant no reservations and take no uploads.
+    let asked_for = [CallKind::Read, CallKind::RoundTrip, CallKind::Reserve, CallKind::Upload];
     CallKind::ALL.into_iter().filter(move |call| !asked_for.contains(call)).map(CallKind::as_str)
 }
 

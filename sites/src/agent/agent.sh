@@ -224,6 +224,8 @@ main() {
     duplicate) duplicate "$@" ;;
     commit) commit "$@" ;;
     drop) drop_copy "$1" ;;
+    keep) keep "$@" ;;
+    forget) forget "$@" ;;
     has) has "$1" ;;
     delete) delete "$1" ;;
     *) fail refused "the agent knows no $verb" ;;

@@ -73,6 +73,19 @@ commit() {
     mv "incoming/$1" "store/$2" || fail unsent "cannot write store/$2"
 }
 
+# keep NAME FOLDER FILE: gives a whole copy its name among the users' files.
+keep() {
+    [ -f "incoming/$1" ] || fail refused "nothing of incoming/$1 is there"
+    [ ! -h "files/$2" ] && mkdir -p "files/$2" || fail refused "files/$2 is no directory of ours"
+    sync "incoming/$1" 2> /dev/null
+    mv -T "incoming/$1" "files/$2/$3" || fail unsent "cannot write files/$2/$3"
+    sync "files/$2" 2> /dev/null
+}
+
+forget() {
+    [ -h "files/$1" ] || rm -f "files/$1/$2" || fail unsent "cannot remove files/$1/$2"
+}
+
 drop_copy() {
     try_open "incoming/$1" rm -rf "incoming/$1" || fail unknown "cannot remove incoming/$1"
 }

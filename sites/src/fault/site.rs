@@ -16,7 +16,7 @@ use super::{Fault, Faults};
 use crate::port::{
     AttemptOrder, CallKind, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
     Observation, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
-    Submitted, TagLookup,
+    Submitted, TagLookup, UploadStep,
 };
 
 /// A site whose calls go wrong as its [`Faults`] say.
@@ -226,6 +226,10 @@ impl Site for FaultySite {
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         self.plain(CallKind::Read, || self.inner.read(what, offset, limit)).await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        self.plain(CallKind::Upload, || self.inner.upload(step)).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

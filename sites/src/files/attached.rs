@@ -15,7 +15,9 @@ use tokio::sync::Semaphore;
 use super::listing::{Listing, Run};
 use super::{FileArea, InspectStatus, SiteFiles, SourceArea};
 use crate::local::root::{ATTEMPTS, Root};
-use crate::port::{CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream};
+use crate::port::{
+    CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream, UploadStep,
+};
 
 /// Calls that may be inside the site's file system at the same time. When it hangs, this many
 /// threads hang with it and no more.
@@ -151,6 +153,11 @@ impl SiteFiles for Attached {
     async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
         let (place, runs) = (place.clone(), runs.to_vec());
         self.call(move |area| area.runs(&place, &runs)).await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        let step = step.clone();
+        self.call(move |area| area.upload(&step)).await
     }
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {

@@ -29,7 +29,7 @@ use super::{SiteFiles, Sources};
 use crate::port::{
     AttemptOrder, CopyBlame, CopyOrder, CopySource, CopyStatus, GateDecision, GateState, Inspected,
     Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, Submitted,
-    TagLookup,
+    TagLookup, UploadStep,
 };
 
 /// Where a site of this machine finds what was fetched from a source for it.
@@ -292,6 +292,10 @@ impl Site for Fetching {
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         self.site.read(what, offset, limit).await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        self.site.upload(step).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

@@ -8,6 +8,7 @@
 //! <root>/trash/                      what is being removed
 //! <root>/links/<site>                bandwidth given away on the link from a site
 //! <root>/files/                      users' files
+//! <root>/files/uploads/              what users sent
 //! <root>/<attempts>/<tag>/work/      what attempts leave
 //! ```
 //!
@@ -44,6 +45,7 @@ mod root;
 mod stamp;
 mod task;
 mod tree;
+mod uploads;
 mod wire;
 
 use std::fmt::Debug;
@@ -55,7 +57,7 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 
 use self::listing::{Listing, Run};
-use crate::port::{CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError};
+use crate::port::{CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, UploadStep};
 
 pub use area::{AreaConfig, FileArea, SourceArea};
 pub use contents::PIECE_MAX_BYTES;
@@ -96,4 +98,6 @@ pub trait SiteFiles: Debug + Send + Sync {
     /// # Errors
     /// `Refused` if a file is not there any more, or has less.
     async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError>;
+    /// See [`crate::port::Site::upload`].
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError>;
 }

@@ -26,7 +26,7 @@ use crate::agent::{self, Agent, Request};
 use crate::exec::Lane;
 use crate::local::root::ATTEMPTS;
 use crate::port::{
-    CopyBlame, CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream,
+    CopyBlame, CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream, UploadStep,
 };
 
 /// Most that is asked for at a time: what else wants to pass waits so long.
@@ -113,7 +113,7 @@ impl Place {
         }
     }
 
-    async fn ask(&self, words: &[&str]) -> Result<agent::Answer, SiteError> {
+    pub(super) async fn ask(&self, words: &[&str]) -> Result<agent::Answer, SiteError> {
         Ok(self.agent.ask(words, Request::default()).await?)
     }
 
@@ -173,6 +173,10 @@ impl SiteFiles for RemoteFiles {
             Readable::Log(tag, Stream::Stderr) => format!("{ATTEMPTS}/{tag}/stderr"),
         };
         self.place.piece(&path, offset.0, limit).await
+    }
+
+    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        self.place.upload(step).await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {

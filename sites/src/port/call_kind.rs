@@ -21,11 +21,12 @@ pub enum CallKind {
     Read,
     RoundTrip,
     Reserve,
+    Upload,
 }
 
 impl CallKind {
     /// All kinds.
-    pub const ALL: [CallKind; 17] = [
+    pub const ALL: [CallKind; 18] = [
         CallKind::Describe,
         CallKind::Status,
         CallKind::Submit,
@@ -43,6 +44,7 @@ impl CallKind {
         CallKind::Read,
         CallKind::RoundTrip,
         CallKind::Reserve,
+        CallKind::Upload,
     ];
 
     /// Its name in metrics, control files, plans and messages.
@@ -65,6 +67,7 @@ impl CallKind {
             CallKind::Read => "read",
             CallKind::RoundTrip => "round-trip",
             CallKind::Reserve => "reserve",
+            CallKind::Upload => "upload",
         }
     }
 
@@ -80,11 +83,12 @@ impl CallKind {
                 | CallKind::StopCopy
                 | CallKind::DeleteContent
                 | CallKind::Reserve
+                | CallKind::Upload
         )
     }
 
     /// Reading and hashing whole files takes long, and must not hold up the rest.
     pub fn is_long(self) -> bool {
-        matches!(self, CallKind::Inspect | CallKind::Read)
+        matches!(self, CallKind::Inspect | CallKind::Read | CallKind::Upload)
     }
 }

@@ -6,16 +6,14 @@
 //!
 //! [`spec`]: super::spec
 
+mod files;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use cospan_domain::ids::{
-    ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName,
-};
+use cospan_domain::ids::{ComponentName, PolicyName, RelPath, RunnerName, SiteName};
 use cospan_domain::job::spec::{Flexible, OnUnreachable, Priority, Request};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,10 +24,10 @@ use super::quantity::{Length, Size};
 use super::reservation::ReservationDocument;
 use super::runner::{RestartScopeName, SweepDocument, Target, WarningDocument};
 use super::shape::{
-    ComponentText, DigestText, FileText, PathText, PolicyText, Positive, RunnerText, SiteText,
-    TargetText, VariableText,
+    ComponentText, PathText, PolicyText, Positive, RunnerText, SiteText, TargetText, VariableText,
 };
 use super::{number, text};
+pub use files::{ExecutableDocument, FeedDocument, FileDocument, InputDocument, OutputDocument};
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -342,126 +340,6 @@ pub struct ComponentDocument {
     /// What differs when it is started again after every payload of the job had begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<OverrideDocument>,
-}
-
-/// What to run: a path or name at the site, or `{ file = "..." }` for a file that is brought there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(untagged)]
-pub enum ExecutableDocument {
-    /// An absolute path at the site, or a name looked up in `PATH` there.
-    AtSite(Arc<str>),
-    /// A logical file that is brought there like an input.
-    Staged(FileDocument),
-}
-
-/// A logical file, and the content it is bound to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FileDocument {
-    /// Its logical name.
-    #[serde(with = "text")]
-    #[schema(value_type = FileText)]
-    pub file: LogicalName,
-    /// BLAKE3 digest of its content; what the name means now if left out.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<DigestText>)]
-    pub digest: Option<Digest>,
-    /// Its size in bytes; given with the digest.
-    #[serde(
-        default,
-        deserialize_with = "number::any_option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub size_bytes: Option<u64>,
-}
-
-impl<'de> Deserialize<'de> for ExecutableDocument {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct ExecutableVisitor;
-
-        impl<'de> Visitor<'de> for ExecutableVisitor {
-            type Value = ExecutableDocument;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path in quotes, or { file = \"logical name\" }")
-            }
-
-            fn visit_str<E: Error>(self, path: &str) -> Result<ExecutableDocument, E> {
-                Ok(ExecutableDocument::AtSite(path.into()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ExecutableDocument, A::Error> {
-                FileDocument::deserialize(MapAccessDeserializer::new(map))
-                    .map(ExecutableDocument::Staged)
-            }
-        }
-
-        from.deserialize_any(ExecutableVisitor)
-    }
-}
-
-/// A file that a component reads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct InputDocument {
-    /// Its logical name.
-    #[serde(with = "text")]
-    #[schema(value_type = FileText)]
-    pub file: LogicalName,
-    /// Where it appears below the work directory; the last part of its name if left out.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<PathText>)]
-    pub path: Option<RelPath>,
-    /// How much of it the component reads; all of it if left out.
-    #[serde(default, skip_serializing_if = "FeedDocument::is_whole")]
-    pub read: FeedDocument,
-    /// BLAKE3 digest of its content; what the name means now if left out.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<DigestText>)]
-    pub digest: Option<Digest>,
-    /// Its size in bytes; given with the digest.
-    #[serde(
-        default,
-        deserialize_with = "number::any_option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub size_bytes: Option<u64>,
-}
-
-/// How much of a file a component reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FeedDocument {
-    /// All of it.
-    #[default]
-    Whole,
-    /// Its own chunk, in proportion to its processors among all components that read the
-    /// file in chunks.
-    Chunk,
-}
-
-impl FeedDocument {
-    fn is_whole(&self) -> bool {
-        *self == Self::Whole
-    }
-}
-
-/// A file that a component leaves. Without `site` it stays where it is until it is fetched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OutputDocument {
-    /// Where it is below the work directory.
-    #[serde(with = "text")]
-    #[schema(value_type = PathText)]
-    pub path: RelPath,
-    /// Site that it is copied to.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<SiteText>)]
-    pub site: Option<SiteName>,
-    /// Its logical name from then on; given with the site.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<FileText>)]
-    pub register: Option<LogicalName>,
 }
 
 /// What differs at certain sites; what is left out stays as it is.

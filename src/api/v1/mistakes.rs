@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::document::JobDocument;
+use super::located::{self, Located};
 use super::parse::{self, Format, Jobs, ParseError, nearest};
 
 /// Most mistakes that are told.
@@ -27,34 +28,42 @@ const STAND_INS: [(&str, &str); 5] = [
 /// Reads one job, or a list of jobs, as [`parse::parse_all`] does.
 ///
 /// # Errors
-/// Everything that is wrong, in the order of the file: also two components of one name, and
-/// policies that there are not. Without lines in formats that do not tell them, and only the first
-/// error of a file that is not TOML.
+/// Everything that is wrong, with its lines, in the order of the file: also two components of one
+/// name, and policies that there are not. Only the first error of a text that is not valid in its
+/// notation, or of YAML with anchors or tags.
 pub fn read(text: &str, format: Format) -> Result<Vec<JobDocument>, Vec<ParseError>> {
     let read = parse::parse_all(text, format);
-    let table = match format {
-        Format::Toml => DeTable::parse(text).ok(),
-        Format::Json | Format::Yaml => None,
+    let is_list = parse::is_list(text, format);
+    let located = match format {
+        Format::Toml => DeTable::parse(text).ok().map(Located::from),
+        Format::Json | Format::Yaml => located::read(text, format == Format::Yaml),
     };
-    let (documents, mut found) = match (read, &table) {
+    let (documents, mut found) = match (read, &located) {
         (Ok(documents), _) => (documents, Vec::new()),
         (Err(first), None) => return Err(vec![first]),
-        (Err(first), Some(table)) => match Mending::of(text, table).all() {
+        (Err(first), Some(located)) => match Mending::of(text, is_list, located).all() {
             (documents, found) if found.is_empty() => (documents, vec![first]),
             mended => mended,
         },
     };
-    let is_list = parse::is_list(text, format);
     let odd = documents.iter().enumerate().flat_map(|(index, document)| {
         let place = if is_list { format!("job[{index}].") } else { String::new() };
         implausible(document)
             .into_iter()
             .map(move |(key, error)| ParseError { key: format!("{place}{key}"), ..error })
     });
-    found.extend(odd.map(|error| match &table {
-        Some(table) => with_line(text, table.get_ref(), error),
+    found.extend(odd.map(|error| match &located {
+        Some(located) => with_line(text, located.table.get_ref(), error),
         None => error,
     }));
+    if format != Format::Toml {
+        // There a list of jobs has no name.
+        found.iter_mut().for_each(|error| {
+            if let Some(key) = error.key.strip_prefix("job[").filter(|_| is_list) {
+                error.key = format!("[{key}");
+            }
+        });
+    }
     // What is missing is told where its table begins.
     found.sort_by_key(|error| (error.line, error.column));
     found.dedup();
@@ -86,23 +95,29 @@ fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
 /// A file that is being read again and again.
 struct Mending<'a> {
     text: &'a str,
+    is_list: bool,
     table: Spanned<DeTable<'a>>,
+    /// What stands without quotes and was not yet read as a text.
+    plain: BTreeMap<usize, String>,
+    /// What was said of those that were, by their keys.
+    said: BTreeMap<String, ParseError>,
     /// What was taken out, so that it is not said to be missing.
     taken_out: BTreeSet<String>,
     found: Vec<ParseError>,
 }
 
 impl<'a> Mending<'a> {
-    fn of(text: &'a str, table: &Spanned<DeTable<'a>>) -> Self {
-        let (taken_out, found) = (BTreeSet::new(), Vec::new());
-        Self { text, table: table.clone(), taken_out, found }
+    fn of(text: &'a str, is_list: bool, located: &Located<'a>) -> Self {
+        let Located { table, plain } = located;
+        let (said, taken_out, found) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        Self { text, is_list, table: table.clone(), plain: plain.clone(), said, taken_out, found }
     }
 
     /// What could be read in the end, and everything that was wrong.
     fn all(mut self) -> (Vec<JobDocument>, Vec<ParseError>) {
-        for round in 0..2 * MOST {
+        for round in 0..3 * MOST {
             let from = toml::de::Deserializer::from(self.table.clone());
-            let read = match parse::is_list(self.text, Format::Toml) {
+            let read = match self.is_list {
                 true => serde_path_to_error::deserialize(from).map(|jobs: Jobs| jobs.job),
                 false => serde_path_to_error::deserialize(from).map(|job: JobDocument| vec![job]),
             };
@@ -132,6 +147,11 @@ impl<'a> Mending<'a> {
             let Some(table) = table_at(self.table.get_mut(), path) else { return false };
             return put_in(table, &field, round);
         }
+        if self.as_text(path) {
+            self.said.insert(told.key.clone(), told);
+            return true;
+        }
+        let told = self.said.remove(&told.key).unwrap_or(told);
         // The innermost key that leads to the mistake goes, with all that is below it.
         let is_key = |segment: &Segment| matches!(segment, Segment::Map { .. });
         let last = path.iter().rposition(is_key);
@@ -149,6 +169,30 @@ impl<'a> Mending<'a> {
         self.found.push(told);
         taken.is_some()
     }
+
+    /// What YAML has without quotes may be meant as a text: then it is one from now on.
+    fn as_text(&mut self, path: &[Segment]) -> bool {
+        let Some(value) = value_at(self.table.get_mut(), path) else { return false };
+        let Some(text) = self.plain.remove(&value.span().start) else { return false };
+        *value.get_mut() = DeValue::String(Cow::Owned(text));
+        true
+    }
+}
+
+/// What a path leads to.
+fn value_at<'t, 'a>(
+    table: &'t mut DeTable<'a>,
+    path: &[Segment],
+) -> Option<&'t mut Spanned<DeValue<'a>>> {
+    let is_key = |segment: &Segment| matches!(segment, Segment::Map { .. });
+    let last = path.iter().rposition(is_key)?;
+    let (before, rest) = path.split_at(last);
+    let [Segment::Map { key }, indices @ ..] = rest else { return None };
+    let value = table_at(table, before)?.get_mut(key.as_str())?;
+    indices.iter().try_fold(value, |value, step| match (value.get_mut(), step) {
+        (DeValue::Array(items), Segment::Seq { index }) => items.get_mut(*index),
+        _ => None,
+    })
 }
 
 /// The field of "missing field `x`".
@@ -221,8 +265,62 @@ fn start_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn told_in(text: &str, format: Format) -> Vec<String> {
+        read(text, format).unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
     fn told(text: &str) -> Vec<String> {
-        read(text, Format::Toml).unwrap_err().iter().map(ToString::to_string).collect()
+        told_in(text, Format::Toml)
+    }
+
+    /// What is wrong below, but for where in its line it stands.
+    const WRONG: [&str; 6] = [
+        "wall_tim: unknown key `wall_tim`; did you mean `wall_time`?",
+        "policy: there is no policy \"worst-fitt\"; there are: worst-fit, close",
+        "component[0].processors: invalid value: integer `0`, expected a whole number",
+        "component[1].name: component[0] is called a as well",
+        "component[1].executabel: unknown key `executabel`; did you mean",
+        "component[1].arguments[0]: invalid type: integer `1`, expected",
+    ];
+
+    #[test]
+    fn mistakes_are_told_alike_with_their_lines_in_every_notation() {
+        let toml = "wall_tim = \"1h\"\npolicy = \"worst-fitt\"\n[[component]]\n\
+                    name = \"a\"\nprocessors = 0\nexecutable = \"/bin/true\"\n[[component]]\n\
+                    name = \"a\"\nprocessors = 1\nexecutabel = \"x\"\narguments = [1]\n";
+        let yaml = "wall_tim: 1h\npolicy: worst-fitt\ncomponent:\n- name: a\n  processors: 0\n  \
+                    executable: /bin/true\n- name: a\n  processors: 1\n  executabel: x\n  \
+                    arguments: [{}]\n";
+        let yaml = yaml.replace("[{}]", "[[1]]");
+        let json = "{\"wall_tim\": \"1h\",\n\"policy\": \"worst-fitt\",\n\"component\": [\n{\
+                    \"name\": \"a\",\n\"processors\": 0,\n\"executable\": \"/bin/true\"}, {\n\
+                    \"name\": \"a\",\n\"processors\": 1, \"executabel\": \"x\",\n\
+                    \"arguments\": [1]}]}";
+        for (format, text, lines) in [
+            (Format::Toml, toml, [1, 2, 5, 8, 10, 11]),
+            (Format::Yaml, yaml.as_str(), [1, 2, 5, 7, 9, 10]),
+            (Format::Json, json, [1, 2, 5, 7, 8, 9]),
+        ] {
+            let said = told_in(text, format);
+            let said: Vec<_> = said.iter().filter(|told| !told.contains("missing")).collect();
+            assert_eq!(said.len(), WRONG.len(), "{format:?}: {said:#?}");
+            for ((wrong, line), said) in WRONG.iter().zip(lines).zip(said) {
+                let wrong = wrong.split(" integer `1`").next().unwrap();
+                assert!(said.starts_with(&format!("line {line}: {wrong}")), "{format:?}: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_yaml_has_without_quotes_is_a_text_where_one_is_wanted() {
+        let text = "name: 007\npolicy: 12\nwall_time: 90\ncomponent: []\nrerunable: true\n";
+        let said = told_in(text, Format::Yaml);
+        assert!(!said.iter().any(|told| told.contains("name:")), "{said:#?}");
+        assert!(said.iter().any(|told| told.contains("rerunable")), "{said:#?}");
+        let list = "- wall_time: 1h\n  polic: x\n- wall_time: 1h\n  polic: x\n";
+        let said = told_in(list, Format::Yaml);
+        assert!(said.iter().any(|told| told.contains("line 2: [0].polic")), "{said:#?}");
+        assert!(said.iter().any(|told| told.contains("line 4: [1].polic")), "{said:#?}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod accounting;
 pub mod acquisition;
+mod bare;
 pub mod chaos;
 pub mod control;
 pub mod document;
@@ -14,6 +15,7 @@ pub mod happened;
 pub mod job;
 pub mod label;
 pub mod last_words;
+mod located;
 pub mod mistakes;
 pub mod moment;
 pub mod number;
@@ -29,6 +31,7 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod upload;
 
 pub use document::JobDocument;
 pub use parse::{Format, ParseError};

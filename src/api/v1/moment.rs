@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use cospan_domain::units::Timestamp;
 use jiff::civil::{DateTime, Time};
-use jiff::{ToSpan, ZonedDateTime};
+use jiff::{RoundMode, ToSpan, Unit, ZonedDateTime, ZonedDateTimeRound};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
@@ -50,7 +50,11 @@ fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     }
     if let Some(length) = text.strip_prefix("in ").or_else(|| text.strip_prefix('+')) {
         let length: Length = length.trim().parse().ok()?;
-        return now.checked_add(i64::try_from(length.0.0).ok()?.milliseconds()).ok();
+        let at = now.checked_add(i64::try_from(length.0.0).ok()?.milliseconds()).ok()?;
+        // To the second, as it is shown: a window of maintenance is named by its begin.
+        return at
+            .round(ZonedDateTimeRound::new().smallest(Unit::Second).mode(RoundMode::Ceil))
+            .ok();
     }
     if let Some(time) = text.strip_prefix("today ") {
         return on(now.date(), time);
@@ -121,6 +125,7 @@ mod tests {
             ("now", "2026-11-26T09:00:30.000Z"),
             ("in 1h30m", "2026-11-26T10:30:30.000Z"),
             ("+90s", "2026-11-26T09:02:00.000Z"),
+            ("2026-11-27T09:00:30", "2026-11-27T08:00:30.000Z"),
             ("today 18:30", "2026-11-26T17:30:00.000Z"),
             ("tomorrow 09:00", "2026-11-27T08:00:00.000Z"),
             ("11:15", "2026-11-26T10:15:00.000Z"),
@@ -131,6 +136,7 @@ mod tests {
         ] {
             assert_eq!(read(text, NOW), utc, "{text}");
         }
+        assert_eq!(read("+1s", "2026-11-26 10:00:30.250"), "2026-11-26T09:00:32.000Z");
     }
 
     #[test]
@@ -144,7 +150,19 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused_with_examples() {
-        for text in ["", "soon", "tomorrow", "in", "25:00", "tomorrow 9", "12", "in -5s"] {
+        for text in [
+            "",
+            "soon",
+            "+",
+            "+2",
+            "2026-13-01 18:00",
+            "tomorrow",
+            "in",
+            "25:00",
+            "tomorrow 9",
+            "12",
+            "in -5s",
+        ] {
             let told = read(text, "2026-11-26 10:00");
             assert!(told.contains("is not a time; write it like"), "{text}: {told}");
         }

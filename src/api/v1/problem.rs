@@ -138,6 +138,9 @@ codes! {
     /// A window of maintenance ends before it begins.
     BadWindow = "C1112", 422, "the window is not valid",
         "let it end after its begin";
+    /// What was sent is not what was announced.
+    BadUpload = "C1113", 422, "what was uploaded is not what was announced",
+        "upload the file again; it may have changed meanwhile";
     /// No key, or an unknown one.
     NoKey = "C2001", 401, "a valid key is needed",
         "send the header `Authorization: Bearer TOKEN`; `cospan key add NAME` makes a key";
@@ -183,6 +186,9 @@ codes! {
     /// The jobs that are kept leave no room for more.
     NoRoom = "C5006", 429, "there is no room for more jobs",
         "wait until jobs have ended, or cancel some";
+    /// A file is larger than may be uploaded, or than there is room for.
+    NoRoomForFile = "C5007", 507, "there is no room for the file",
+        "remove uploaded files that are not needed (`cospan file remove`)";
     /// The server stops.
     Stopping = "C6001", 503, "the server is stopping",
         "try again when it is back; what was accepted is kept";

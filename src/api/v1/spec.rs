@@ -198,21 +198,41 @@ fn bound(
     }
 }
 
+/// What is to be uploaded has no name before it was.
+fn named(
+    key: &str,
+    file: Option<LogicalName>,
+    upload: Option<Arc<str>>,
+) -> Result<LogicalName, SpecProblem> {
+    match (file, upload) {
+        (Some(file), None) => Ok(file),
+        (Some(_), Some(_)) => wrong(key, "file and upload exclude each other; give one"),
+        (None, None) => wrong(key, "names no file; add file = \"...\" or upload = \"...\""),
+        (None, Some(_)) => wrong(
+            key,
+            "upload is a path on the machine of `cospan submit`, which sends the file; over HTTP \
+             send it to /v1/uploads first, and give its name as file",
+        ),
+    }
+}
+
 fn executable(key: &str, document: ExecutableDocument) -> Result<Executable, SpecProblem> {
     Ok(match document {
         ExecutableDocument::AtSite(path) => Executable::AtSite(path),
         ExecutableDocument::Staged(file) => {
-            let bound = bound(&format!("{key}.executable"), file.digest, file.size_bytes)?;
-            Executable::Staged(FileRef { name: file.file, bound })
+            let key = format!("{key}.executable");
+            let bound = bound(&key, file.digest, file.size_bytes)?;
+            Executable::Staged(FileRef { name: named(&key, file.file, file.upload)?, bound })
         }
     })
 }
 
 fn input(key: &str, document: InputDocument) -> Result<Input, SpecProblem> {
     let bound = bound(key, document.digest, document.size_bytes)?;
+    let name = named(key, document.file, document.upload)?;
     let path = match document.path {
         Some(path) => path,
-        None => match last_part(&document.file) {
+        None => match last_part(&name) {
             Some(path) => path,
             None => return wrong(key, "its name ends in no file name; say where: path = \"...\""),
         },
@@ -221,7 +241,7 @@ fn input(key: &str, document: InputDocument) -> Result<Input, SpecProblem> {
         FeedDocument::Whole => Feed::Whole,
         FeedDocument::Chunk => Feed::Chunk,
     };
-    Ok(Input { file: FileRef { name: document.file, bound }, path, feed })
+    Ok(Input { file: FileRef { name, bound }, path, feed })
 }
 
 fn last_part(name: &LogicalName) -> Option<RelPath> {
@@ -329,7 +349,8 @@ impl From<&Executable> for ExecutableDocument {
         match executable {
             Executable::AtSite(path) => ExecutableDocument::AtSite(path.clone()),
             Executable::Staged(file) => ExecutableDocument::Staged(FileDocument {
-                file: file.name.clone(),
+                file: Some(file.name.clone()),
+                upload: None,
                 digest: file.bound.map(|content| content.digest),
                 size_bytes: file.bound.map(|content| content.size.0),
             }),
@@ -340,7 +361,8 @@ impl From<&Executable> for ExecutableDocument {
 impl From<&Input> for InputDocument {
     fn from(input: &Input) -> Self {
         Self {
-            file: input.file.name.clone(),
+            file: Some(input.file.name.clone()),
+            upload: None,
             path: Some(input.path.clone()),
             read: match input.feed {
                 Feed::Whole => FeedDocument::Whole,

@@ -27,7 +27,7 @@ where
 }
 
 /// Reads a name.
-pub(super) fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
+pub(crate) fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr,
@@ -37,12 +37,12 @@ where
 }
 
 /// Writes a name.
-pub(super) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
 /// A name that may be missing.
-pub(super) mod option {
+pub(crate) mod option {
     use super::{Deserializer, Display, Error, FromStr, PhantomData, Serializer, Visitor, fmt};
 
     struct OptionVisitor<T>(PhantomData<T>);
@@ -72,7 +72,7 @@ pub(super) mod option {
     }
 
     /// Reads a name that may be missing.
-    pub(in crate::api::v1) fn deserialize<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+    pub(crate) fn deserialize<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
     where
         D: Deserializer<'de>,
         T: FromStr,
@@ -82,7 +82,7 @@ pub(super) mod option {
     }
 
     /// Writes a name that may be missing.
-    pub(in crate::api::v1) fn serialize<T: Display, S: Serializer>(
+    pub(crate) fn serialize<T: Display, S: Serializer>(
         value: &Option<T>,
         to: S,
     ) -> Result<S::Ok, S::Error> {

@@ -3,6 +3,7 @@
 use cospan_domain::ids::InvalidId;
 use cospan_domain::units::Bytes;
 
+use super::upload::{Wish, upload};
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::cli::args_operate::FileCommand;
 use crate::cli::context::Context;
@@ -25,6 +26,17 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
                 replace: *replace,
             };
             context.out.answer(&client.add_file(&file)?, show)?;
+        }
+        FileCommand::Upload { path, name, site, replace } => {
+            let wrong = |error: InvalidId| CliError::usage(error.to_string(), "correct the name");
+            let own = path.file_name().and_then(|name| name.to_str());
+            let wish = Wish {
+                name: name.as_deref().or(own).map(str::parse).transpose().map_err(wrong)?,
+                site: site.as_deref().map(str::parse).transpose().map_err(wrong)?,
+                replace: *replace,
+            };
+            let name = upload(&client, path, &wish)?;
+            context.out.answer(&client.file(name.as_str())?, show)?;
         }
         FileCommand::Remove { name, site, force } => {
             client.remove_file(name, site.as_deref(), *force)?;

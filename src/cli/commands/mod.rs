@@ -25,4 +25,5 @@ pub(super) mod site;
 pub(super) mod steer;
 pub(super) mod store;
 pub(super) mod submit;
+mod upload;
 pub(super) mod wait;

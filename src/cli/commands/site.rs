@@ -11,7 +11,7 @@ use crate::cli::args_operate::{SiteCommand, VerdictArg};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{bold, columns, fields, state};
-use crate::cli::when::{Moment, age, clock, now, pace, rough};
+use crate::cli::when::{age, clock, now, pace, rough};
 use crate::client::{Client, SiteAction};
 
 /// Looks at sites and steers them.
@@ -39,19 +39,18 @@ fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError>
         SiteCommand::Reset(arg) => order(context, &client, &arg.site, SiteAction::Reset)?,
         SiteCommand::Unforce(arg) => order(context, &client, &arg.site, SiteAction::Unforce)?,
         SiteCommand::Maintenance { site, from, until, reason } => {
-            let (Moment(from), Moment(until)) = (from, until);
             if until <= from {
                 return Err(CliError::usage(
                     "the window ends before it begins",
                     "give --until a later time than --from",
                 ));
             }
-            let window =
-                WindowReport { from: *from, until: *until, reason: reason.clone(), by: None };
+            let (from, until) = (Instant(from.0), Instant(until.0));
+            let window = WindowReport { from, until, reason: reason.clone(), by: None };
             order(context, &client, site, SiteAction::Maintenance(window))?;
         }
-        SiteCommand::EndMaintenance { site, from: Moment(from) } => {
-            let end = SiteAction::EndMaintenance(WindowEnd { from: *from });
+        SiteCommand::EndMaintenance { site, from } => {
+            let end = SiteAction::EndMaintenance(WindowEnd { from: Instant(from.0) });
             order(context, &client, site, end)?;
         }
         SiteCommand::Force { site, verdict, lasting } => {

@@ -1,5 +1,6 @@
 //! `cospan submit`
 
+mod bring;
 mod line;
 
 use std::io::Read;
@@ -20,6 +21,19 @@ use crate::cli::out::{note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
 
+/// Where a job is from.
+struct Origin {
+    name: String,
+    /// What its relative paths are below.
+    folder: PathBuf,
+}
+
+impl Origin {
+    fn here(name: &str) -> Self {
+        Self { name: name.into(), folder: PathBuf::new() }
+    }
+}
+
 /// Tries of one submission, all under one idempotency key.
 const TRIES: u32 = 5;
 /// The longest wait between two tries.
@@ -28,7 +42,7 @@ const LONGEST_PAUSE_S: u64 = 10;
 /// Submits jobs from files.
 pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
     let (mut jobs, origins) = match args.files.is_empty() {
-        true => (vec![line::job(&args.line, &args.words)?], vec!["the command line".into()]),
+        true => (vec![line::job(&args.line, &args.words)?], vec![Origin::here("the command line")]),
         false => read_jobs(&args.files, &args.words)?,
     };
     if let Some(earliest) = args.start {
@@ -37,6 +51,10 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
         jobs.iter_mut().for_each(|job| job.reservation = Some(start));
     }
     let client = context.client()?;
+    let mut bringer = bring::Bringer::new(&client);
+    for (job, origin) in jobs.iter_mut().zip(&origins) {
+        bringer.bring(job, &origin.folder)?;
+    }
     let key = match &args.idempotency_key {
         Some(key) => key.clone(),
         None => drawn_key()?,
@@ -113,13 +131,15 @@ fn drawn_key() -> Result<String, CliError> {
 }
 
 /// Names the file of the job that was refused: the server knows only its place in the request.
-fn at_its_file(error: ClientError, origins: &[String]) -> CliError {
+fn at_its_file(error: ClientError, origins: &[Origin]) -> CliError {
     let ClientError::Refused(mut problem) = error else { return error.into() };
     let index = problem.index.take().and_then(|index| usize::try_from(index).ok());
     let origin = index.and_then(|index| origins.get(index));
     let refused = CliError::from(ClientError::Refused(problem));
     match origin {
-        Some(origin) => CliError { message: format!("{origin}: {}", refused.message), ..refused },
+        Some(Origin { name, .. }) => {
+            CliError { message: format!("{name}: {}", refused.message), ..refused }
+        }
         None => refused,
     }
 }
@@ -128,7 +148,7 @@ fn at_its_file(error: ClientError, origins: &[String]) -> CliError {
 fn read_jobs(
     files: &[PathBuf],
     arguments: &[String],
-) -> Result<(Vec<JobDocument>, Vec<String>), CliError> {
+) -> Result<(Vec<JobDocument>, Vec<Origin>), CliError> {
     let (mut jobs, mut origins) = (Vec::new(), Vec::new());
     for file in files {
         let (name, bytes) = read_file(file)?;
@@ -152,10 +172,14 @@ fn read_jobs(
                 mistakes::read(&text, format).map_err(|errors| parse_errors(&name, &errors))?
             }
         };
-        match parsed.len() {
-            1 => origins.push(name),
-            count => origins.extend((1..=count).map(|n| format!("{name}, job {n} of {count}"))),
-        }
+        let folder = file.parent().unwrap_or(Path::new("")).to_path_buf();
+        origins.extend((1..=parsed.len()).map(|n| Origin {
+            name: match parsed.len() {
+                1 => name.clone(),
+                count => format!("{name}, job {n} of {count}"),
+            },
+            folder: folder.clone(),
+        }));
         jobs.extend(parsed);
     }
     Ok((jobs, origins))

@@ -164,6 +164,20 @@ section! {
         /// The same for the jobs of one key. `auto`: half of `max_job_memory`.
         "max_job_memory_per_key" => max_job_memory_per_key: Auto<Bytes> = Auto::Auto,
             in Bytes(1 << 16) => Bytes(1 << 44), since "0.1.0";
+        /// Longest file that may be uploaded; a longer one is answered 507.
+        "max_upload" => max_upload: Bytes = Bytes(16 << 30),
+            in Bytes(0) => Bytes(1 << 50), since "0.1.0";
+        /// What one key may have uploaded that is still there, at a site or on its way; more is
+        /// answered 507.
+        "upload_quota" => upload_quota: Bytes = Bytes(64 << 30),
+            in Bytes(0) => Bytes(1 << 50), since "0.1.0";
+        /// The same in files.
+        "upload_quota_files" => upload_quota_files: u32 = 10_000,
+            in 0 => 1_000_000, since "0.1.0";
+        /// An upload that is not completed, and for which nothing arrives, is dropped after this
+        /// time.
+        "keep_uploads" => keep_uploads: DurationMs = DurationMs::from_secs(86_400),
+            in DurationMs::from_secs(1) => DurationMs::from_secs(366 * 86_400), since "0.1.0";
         /// Requests that wait to be accepted; more are answered 429.
         "max_intake" => max_intake: u32 = 4_096, in 1 => 1_000_000, since "0.1.0";
     }

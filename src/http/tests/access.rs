@@ -1,6 +1,6 @@
 //! Every address asked as every role, about what is one's own and what is another's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use cospan_domain::job::state::{Component, Run};
@@ -11,6 +11,7 @@ use crate::api::v1::control::{OrderReport, OutcomeName};
 use crate::api::v1::event::ChangeReport;
 use crate::api::v1::file::{FilePage, FileReport};
 use crate::api::v1::job::JobPage;
+use crate::api::v1::upload::UploadReport;
 use crate::http::access::{Needs, RULES, Rule};
 use crate::keys::Role;
 
@@ -45,6 +46,28 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
     id
 }
 
+/// Uploads that a key has begun, of no bytes: one for each method of the address of an upload.
+fn give_uploads(
+    served: &Served,
+    token: &str,
+    owner: &str,
+    round: usize,
+) -> BTreeMap<&'static str, String> {
+    let of_one = RULES.iter().filter(|rule| rule.path.starts_with("/v1/uploads/{id}"));
+    let begun = of_one.map(|rule| {
+        let announced = serde_json::json!({
+            "name": format!("{}/{round}/{}", file_of(owner), rule.method),
+            "size_bytes": 0,
+            "digest": blake3::hash(b"").to_hex().to_string(),
+            "site": "delft",
+        });
+        let reply = served.send_as(token, "POST", "/v1/uploads", Some(&announced.to_string()));
+        assert_eq!(reply.status, 201, "{}", String::from_utf8_lossy(&reply.body));
+        (rule.method, reply.json::<UploadReport>().id.unwrap())
+    });
+    begun.collect()
+}
+
 fn give_file(served: &Served, owner: &str) {
     let report = FileReport {
         name: file_of(owner),
@@ -56,16 +79,24 @@ fn give_file(served: &Served, owner: &str) {
     served.fake.files.lock().unwrap().insert(file_of(owner).parse().unwrap(), report);
 }
 
-/// A request to an address about the job and the file of a key.
-fn request(rule: &Rule, job: u64, owner: &str) -> (String, Option<String>) {
+/// A request to an address about the job, the file and the uploads of a key.
+fn request(
+    rule: &Rule,
+    job: u64,
+    uploads: &BTreeMap<&'static str, String>,
+    owner: &str,
+) -> (String, Option<String>) {
+    let upload = uploads.get(rule.method).map_or("", String::as_str);
     let path = rule
         .path
+        .replace("/uploads/{id}", &format!("/uploads/{upload}"))
         .replace("/files/{name}", &format!("/files/{}", file_of(owner)))
         .replace("{id}", &job.to_string())
         .replace("{component}", "a")
         .replace("{stream}", "stdout")
         .replace("{path}", "out")
         .replace("{name}", "delft");
+    let path = if rule.method == "PATCH" { format!("{path}?offset=0") } else { path };
     let body = match (rule.method, rule.path) {
         ("POST", "/v1/jobs") => {
             let mut job = named("reads");
@@ -80,6 +111,12 @@ fn request(rule: &Rule, job: u64, owner: &str) -> (String, Option<String>) {
             });
             Some(file.to_string())
         }
+        ("POST", "/v1/uploads") => {
+            let file = serde_json::json!({
+                "name": file_of(owner), "size_bytes": 5, "digest": "11".repeat(32), "replace": true
+            });
+            Some(file.to_string())
+        }
         ("POST", path) if path.ends_with("maintenance") || path.ends_with("/force") => {
             let mut body = serde_json::json!({ "from": "2026-01-01T00:00:00Z" });
             if path.ends_with("/maintenance") {
@@ -90,7 +127,7 @@ fn request(rule: &Rule, job: u64, owner: &str) -> (String, Option<String>) {
             }
             Some(body.to_string())
         }
-        ("POST", _) => Some(String::new()),
+        ("POST" | "PATCH", _) => Some(String::new()),
         _ => None,
     };
     (path, body)
@@ -114,7 +151,8 @@ fn said(rule: &Rule, roles: &[Role], is_own: bool) -> Said {
     match (rule.needs, rule.others) {
         (Needs::Role(role), _) if !has(role) => Said::Missing(role),
         (_, Some(others)) if !is_own && !has(others) => {
-            let seen = has(Role::Operator) && rule.path != "/v1/files";
+            let is_rowless = rule.path == "/v1/files" || rule.path.starts_with("/v1/uploads");
+            let seen = has(Role::Operator) && !is_rowless;
             if seen { Said::Anothers } else { Said::Hidden }
         }
         // A job may name only files that its key sees.
@@ -170,7 +208,7 @@ fn refused_as(reply: &Reply, said: &Said, rule: &Rule, place: &str) {
             assert_eq!(outcome, said, "{place}");
         }
         _ if is_list => assert_eq!(reply.status, 200, "{place}"),
-        "/v1/files" => drop(reply.problem(409, "C4002")),
+        "/v1/files" | "/v1/uploads" => drop(reply.problem(409, "C4002")),
         "/v1/jobs" => drop(reply.problem(422, "C1104")),
         _ if is_hidden => drop(reply.problem(404, "C3001")),
         _ => {
@@ -197,13 +235,15 @@ fn every_address_answers_every_role_as_the_table_allows_and_no_more() {
         let name = format!("key{at}");
         let token = served.key(&name, &[Role::User]);
         let own = give_job(&served, &token, &name);
+        let own = (own, give_uploads(&served, &token, &name, at));
+        let theirs = (theirs, give_uploads(&served, &somebody, "somebody", at));
         served.change_roles(&name, roles);
         for rule in RULES.iter().filter(|rule| rule.path != "/v1/events") {
-            for (owner, job) in [(name.as_str(), own), ("somebody", theirs)] {
+            for (owner, (job, uploads)) in [(name.as_str(), &own), ("somebody", &theirs)] {
                 give_file(&served, &name);
                 give_file(&served, "somebody");
                 served.fake.asked.lock().unwrap().clear();
-                let (path, body) = request(rule, job, owner);
+                let (path, body) = request(rule, *job, uploads, owner);
                 let reply = served.send_as(&token, rule.method, &path, body.as_deref());
                 let asked = served.fake.asked.lock().unwrap().clone();
                 let said = said(rule, roles, owner == name);

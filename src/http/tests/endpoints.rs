@@ -342,6 +342,9 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
         "/v1/sites/{name}/unforce",
         "/v1/store",
         "/v1/store/export",
+        "/v1/uploads",
+        "/v1/uploads/{id}",
+        "/v1/uploads/{id}/complete",
     ];
     expected.sort_unstable();
     assert_eq!(listed, expected);

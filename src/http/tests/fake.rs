@@ -1,7 +1,7 @@
 //! A control plane of paper: it accepts jobs, remembers what was asked, and
 //! refuses when told to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +16,7 @@ use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::units::Timestamp;
+use cospan_sites::port::{UPLOADS, UploadStep};
 use futures_util::{StreamExt, stream};
 use tokio::sync::broadcast;
 
@@ -36,6 +37,10 @@ pub(in crate::http) struct Fake {
     keys: Mutex<BTreeMap<IdempotencyKey, (Digest, JobId)>>,
     pub(in crate::http) asked: Mutex<Vec<String>>,
     pub(in crate::http) refusal: Mutex<Option<ApiRefusal>>,
+    /// Sites that take nothing that is brought to them.
+    pub(in crate::http) silent: Mutex<BTreeSet<SiteName>>,
+    /// What was brought to sites, by its path there.
+    pub(in crate::http) uploaded: Mutex<BTreeMap<String, Vec<u8>>>,
     pub(in crate::http) contents: Mutex<Contents>,
     pub(in crate::http) history: Mutex<BTreeMap<JobId, Vec<JobEvent>>>,
     pub(in crate::http) archive: Mutex<BTreeMap<JobId, Arc<Job>>>,
@@ -57,6 +62,8 @@ impl Default for Fake {
             keys: Mutex::default(),
             asked: Mutex::default(),
             refusal: Mutex::default(),
+            silent: Mutex::default(),
+            uploaded: Mutex::default(),
             contents: Mutex::default(),
             history: Mutex::default(),
             archive: Mutex::default(),
@@ -184,10 +191,12 @@ impl Backend for Fake {
             | Ask::Release(ids) => self.orders(ids),
             Ask::SetPriority { jobs: ids, .. } => self.orders(ids),
             Ask::AddFile { name, site, path, .. } => {
+                let uploaded = self.uploaded.lock().unwrap().get(path.as_str()).cloned();
+                let digest = uploaded.map(|bytes| blake3::hash(&bytes).to_hex().to_string());
                 let report = FileReport {
                     name: name.to_string(),
                     owner: by.to_string(),
-                    digest: "00".repeat(32),
+                    digest: digest.unwrap_or_else(|| "00".repeat(32)),
                     size_bytes: 5,
                     replicas: vec![ReplicaReport {
                         site: site.to_string(),
@@ -305,6 +314,24 @@ impl Backend for Fake {
         let until = bytes.len().min(from + what.limit as usize);
         let piece = Bytes::copy_from_slice(&bytes[from..until]);
         Ok(Piece { bytes: piece, size: bytes.len() as u64 })
+    }
+
+    async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {
+        if let Some(refusal) = self.refusal.lock().unwrap().clone() {
+            return Err(refusal);
+        }
+        if self.silent.lock().unwrap().contains(site) {
+            return Err(ApiRefusal::Site(format!("{site} does not answer")));
+        }
+        self.asked.lock().unwrap().push(format!("upload to {site}: {step:?}"));
+        let mut uploaded = self.uploaded.lock().unwrap();
+        match step {
+            UploadStep::Append { name, bytes, .. } => {
+                uploaded.entry(format!("{UPLOADS}/{name}")).or_default().extend(bytes);
+            }
+            UploadStep::Remove { name } => drop(uploaded.remove(&format!("{UPLOADS}/{name}"))),
+        }
+        Ok(())
     }
 
     async fn export(&self) -> Result<Pieces, ApiRefusal> {

@@ -12,6 +12,7 @@ mod security;
 mod server;
 mod streams;
 mod submission;
+mod uploads;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use ureq::{Agent, Body};
 use super::{Bound, Edge, HttpSettings};
 use crate::api::v1::Problem;
 use crate::keys::{KeyDirectory, KeyRing, Role, Roles};
+use crate::uploads::UploadSettings;
 use fake::Fake;
 
 /// A deadline that only a broken program misses.
@@ -93,6 +95,10 @@ impl Served {
         let mut settings = HttpSettings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             key_refresh: Duration::from_millis(20),
+            uploads: UploadSettings {
+                directory: Some(home.path().join("uploads")),
+                ..UploadSettings::default()
+            },
             ..HttpSettings::default()
         };
         change(&mut settings);

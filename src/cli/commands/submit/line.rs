@@ -1,6 +1,5 @@
 //! A job without a file: `cospan submit -n 4 -- command arguments`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +9,6 @@ use cospan_domain::units::DurationMs;
 use crate::api::v1::document::{
     ComponentDocument, ExecutableDocument, FeedDocument, InputDocument, OutputDocument,
 };
-use crate::api::v1::runner::RestartScopeName;
 use crate::api::v1::{JobDocument, Length};
 use crate::cli::args_line::LineArgs;
 use crate::cli::exit::CliError;
@@ -30,25 +28,8 @@ pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, Cl
     });
     Ok(JobDocument {
         name: args.name.clone().or_else(|| of_command().map(Arc::from)),
-        request: None,
-        flexible: None,
-        policy: None,
-        priority: None,
-        wall_time: args.wall_time.unwrap_or(Length(WALL_TIME)),
-        rerunnable: true,
-        on_unreachable: None,
-        max_placement_tries: None,
-        max_claim_tries: None,
-        max_retries: 0,
-        restart_scope: RestartScopeName::default(),
-        acquisition: None,
-        reservation: None,
-        weights: BTreeMap::new(),
-        runner: None,
-        sweep: None,
-        warning: None,
-        notify: BTreeSet::new(),
         component: component.collect::<Result<_, _>>()?,
+        ..JobDocument::bare(args.wall_time.unwrap_or(Length(WALL_TIME)))
     })
 }
 
@@ -76,8 +57,9 @@ fn component(
     let name =
         name.map_err(|error| CliError::usage(error.to_string(), "ask for fewer components"))?;
     let (program, arguments) = command.split_first().map_or(("", command), |(p, a)| (&**p, a));
-    let input = args.input.iter().map(|file| InputDocument {
-        file: file.clone(),
+    let input = args.input.iter().map(|input| InputDocument {
+        file: input.parse().ok().filter(|_| !Path::new(input).is_file()),
+        upload: Some(input.as_str().into()).filter(|_| Path::new(input).is_file()),
         path: None,
         read: FeedDocument::default(),
         digest: None,
@@ -88,24 +70,13 @@ fn component(
         site: None,
         register: None,
     });
+    let executable = ExecutableDocument::AtSite(program.into());
     Ok(ComponentDocument {
-        name,
         site,
-        processors: args.processors.unwrap_or(1),
-        memory: None,
-        disk: None,
-        gpus: None,
-        gflops: None,
-        resources: BTreeMap::new(),
-        constraints: Vec::new(),
-        executable: ExecutableDocument::AtSite(program.into()),
         arguments: arguments.iter().map(|argument| argument.as_str().into()).collect(),
         environment: args.env.iter().cloned().collect(),
-        directory: None,
-        setup: Vec::new(),
         input: input.collect(),
         output: output.collect(),
-        at: BTreeMap::new(),
-        restart: None,
+        ..ComponentDocument::bare(name, args.processors.unwrap_or(1), executable)
     })
 }

@@ -1,0 +1,92 @@
+//! What users send: below a root that this machine has, and where only an agent can reach.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::area::FileArea;
+use super::push::Destination;
+use super::remote::Place;
+use super::root::{FILES, Root};
+use crate::port::{SiteError, UPLOADS, UploadStep};
+
+impl FileArea {
+    /// Takes a step in bringing a user's file here; see [`crate::port::Site::upload`].
+    ///
+    /// # Errors
+    /// `Refused` if the disk is full or the step does not fit what is there; `NotSent` if it
+    /// cannot be done at the moment.
+    pub fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        let root = self.root()?;
+        match step {
+            UploadStep::Append { name, offset, bytes, last } => {
+                let ends = offset.0 + bytes.len() as u64;
+                match append(&root, name, offset.0, bytes, *last) {
+                    Ok(length) if length == offset.0 || length == ends => Ok(()),
+                    Ok(length) => Err(SiteError::Refused(format!(
+                        "{length} bytes of {UPLOADS}/{name} are there, and not {}",
+                        offset.0
+                    ))),
+                    Err(error) => Err(self.failed("write what was uploaded", &error)),
+                }
+            }
+            UploadStep::Remove { name } => {
+                remove(&root, name).map_err(|error| self.failed("remove what was uploaded", &error))
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Takes a step in bringing a user's file there: it is a copy until all of it has arrived.
+    pub(super) async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
+        match step {
+            UploadStep::Append { name, offset, bytes, last } => {
+                let copy = format!("{UPLOADS}.{name}");
+                if offset.0 == 0 {
+                    self.discard(&copy).await?;
+                }
+                let ends = offset.0 + bytes.len() as u64;
+                match self.put(&copy, offset.0, bytes.clone()).await {
+                    // It was said twice.
+                    Err(SiteError::Refused(_)) if self.arrived(&copy).await? == ends => {}
+                    put => put?,
+                }
+                match last {
+                    true => self.ask(&["keep", &copy, UPLOADS, name]).await.map(drop),
+                    false => Ok(()),
+                }
+            }
+            UploadStep::Remove { name } => {
+                self.discard(&format!("{UPLOADS}.{name}")).await?;
+                self.ask(&["forget", UPLOADS, name]).await.map(drop)
+            }
+        }
+    }
+}
+
+/// Gives how much was there; nothing is written unless that is what was expected.
+fn append(root: &Root, name: &str, offset: u64, bytes: &[u8], last: bool) -> io::Result<u64> {
+    let dir = root.sub(FILES)?.ensure_dir(UPLOADS)?;
+    let file = dir.write(name)?;
+    if offset == 0 {
+        file.set_len(0)?;
+    }
+    let length = file.metadata()?.len();
+    if length != offset && length != offset + bytes.len() as u64 {
+        return Ok(length);
+    }
+    file.write_all_at(bytes, offset)?;
+    if last {
+        file.sync_all()?;
+        dir.sync()?;
+    }
+    Ok(length)
+}
+
+fn remove(root: &Root, name: &str) -> io::Result<()> {
+    match root.sub(FILES)?.dir(UPLOADS) {
+        Ok(dir) => dir.remove(name),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}

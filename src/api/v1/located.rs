@@ -1,0 +1,133 @@
+//! JSON and YAML as the tables that TOML is read as, each value with its place in the text, so that
+//! the mistakes of a job file are found alike however it is written.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+/// Deeper no job document is.
+const DEEPEST: usize = 32;
+
+/// A text that was read.
+pub(super) struct Located<'t> {
+    /// Of a list of jobs, a table that has it as `job`.
+    pub(super) table: Spanned<DeTable<'t>>,
+    /// What stands where without quotes, and may be a text where one is wanted.
+    pub(super) plain: BTreeMap<usize, String>,
+}
+
+impl<'t> From<Spanned<DeTable<'t>>> for Located<'t> {
+    fn from(table: Spanned<DeTable<'t>>) -> Self {
+        Self { table, plain: BTreeMap::new() }
+    }
+}
+
+/// Reads a text. `yaml`: what stands without quotes may be a text. `None` if it has what TOML has no word for, as anchors and tags, or is not valid.
+pub(super) fn read(text: &str, yaml: bool) -> Option<Located<'_>> {
+    let parser = Parser::new_from_str(text);
+    let mut reader = Reader { text, parser, plain: BTreeMap::new() };
+    let (event, span) = loop {
+        match reader.next()? {
+            (Event::StreamStart | Event::DocumentStart(..), _) => {}
+            first => break first,
+        }
+    };
+    let whole = reader.value(event, span, 0)??;
+    let range = whole.span();
+    let table = match whole.into_inner() {
+        DeValue::Table(table) => table,
+        list @ DeValue::Array(_) => {
+            let mut table = DeTable::new();
+            let key = Spanned::new(range.clone(), Cow::Borrowed("job"));
+            table.insert(key, Spanned::new(range.clone(), list));
+            table
+        }
+        _ => return None,
+    };
+    let plain = if yaml { reader.plain } else { BTreeMap::new() };
+    Some(Located { table: Spanned::new(range, table), plain })
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    parser: Parser<'t, StrInput<'t>>,
+    plain: BTreeMap<usize, String>,
+}
+
+/// A value, of which there is none where `null` stands.
+type Value<'t> = Option<Spanned<DeValue<'t>>>;
+
+impl<'t> Reader<'t> {
+    fn next(&mut self) -> Option<(Event<'t>, Span)> {
+        self.parser.next_event()?.ok()
+    }
+
+    fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Option<Value<'t>> {
+        if depth > DEEPEST {
+            return None;
+        }
+        let start = span.start.byte_offset()?;
+        let value = match event {
+            Event::Scalar(text, ScalarStyle::Plain, 0, None) => {
+                match self.plain(text.into_owned(), start) {
+                    Some(value) => value,
+                    None => return Some(None),
+                }
+            }
+            Event::Scalar(text, _, 0, None) => DeValue::String(Cow::Owned(text.into_owned())),
+            Event::SequenceStart(_, 0, None) => DeValue::Array(self.list(depth)?),
+            Event::MappingStart(_, 0, None) => DeValue::Table(self.table(depth)?),
+            _ => return None,
+        };
+        Some(Some(Spanned::new(start..start, value)))
+    }
+
+    /// What stands without quotes: nothing, a truth, a number or a text.
+    fn plain(&mut self, text: String, start: usize) -> Option<DeValue<'t>> {
+        let value = match text.as_str() {
+            "" | "~" | "null" => return None,
+            "true" => DeValue::Boolean(true),
+            "false" => DeValue::Boolean(false),
+            _ => match self.text.get(start..start + text.len()).map(DeValue::parse) {
+                Some(Ok(number))
+                    if number.get_ref().is_integer() || number.get_ref().is_float() =>
+                {
+                    number.into_inner()
+                }
+                _ => return Some(DeValue::String(Cow::Owned(text))),
+            },
+        };
+        self.plain.insert(start, text);
+        Some(value)
+    }
+
+    fn list(&mut self, depth: usize) -> Option<DeArray<'t>> {
+        let mut list = DeArray::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Some(list),
+                (event, span) => list.push(self.value(event, span, depth + 1)??),
+            }
+        }
+    }
+
+    fn table(&mut self, depth: usize) -> Option<DeTable<'t>> {
+        let mut table = DeTable::new();
+        loop {
+            let (event, at) = self.next()?;
+            let key = match event {
+                Event::MappingEnd => return Some(table),
+                Event::Scalar(key, _, 0, None) => key.into_owned(),
+                _ => return None,
+            };
+            let (event, span) = self.next()?;
+            if let Some(value) = self.value(event, span, depth + 1)? {
+                let start = at.start.byte_offset()?;
+                table.insert(Spanned::new(start..start, Cow::Owned(key)), value);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Sends a file to the server, piece by piece. A cut connection, or a server that is started
+//! again, costs the piece that was under way.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use cospan_domain::ids::{Digest, LogicalName, SiteName};
+use cospan_domain::units::Bytes;
+
+use crate::api::v1::problem::Code;
+use crate::api::v1::upload::{UploadReport, UploadRequest, UploadState};
+use crate::cli::exit::CliError;
+use crate::cli::out::note;
+use crate::client::{Client, ClientError};
+
+/// Longest piece: what a cut costs at most.
+const PIECE_MAX: u64 = 1 << 20;
+/// Failures in a row after which it is given up; the waits between them grow to ten seconds.
+const TRIES: u32 = 12;
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Between two looks at what is under way at the server.
+const LOOK: Duration = Duration::from_millis(200);
+/// Shorter files are sent without a word.
+const QUIET: u64 = 8 << 20;
+
+/// How a file is to be registered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wish {
+    /// Under this name, or one of its own.
+    pub(crate) name: Option<LogicalName>,
+    /// At this site, or any that can hold it.
+    pub(crate) site: Option<SiteName>,
+    /// The name may point to other content until now.
+    pub(crate) replace: bool,
+}
+
+/// Sends a file, and gives the logical name that it has then.
+pub(crate) fn upload(client: &Client, path: &Path, wish: &Wish) -> Result<LogicalName, CliError> {
+    let unread = |error: std::io::Error| CliError::file("read", path, &error);
+    // Looked at before it is opened: a pipe would be waited for.
+    if !std::fs::metadata(path).map_err(unread)?.is_file() {
+        return Err(CliError::usage(
+            format!("{} is no file", path.display()),
+            "pack a directory into one: tar -cf name.tar DIRECTORY",
+        ));
+    }
+    let mut file = File::open(path).map_err(unread)?;
+    let (digest, size_bytes) = content(&mut file).map_err(unread)?;
+    let request = UploadRequest {
+        name: wish.name.clone(),
+        file_name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        size_bytes,
+        digest,
+        site: wish.site.clone(),
+        replace: wish.replace,
+    };
+    let upload = patiently(|| client.begin_upload(&request))?;
+    if let (Some(id), true) = (&upload.id, upload.state != UploadState::Done) {
+        if upload.offset > 0 {
+            note(&format!("{}: going on at byte {}", path.display(), upload.offset));
+        } else if size_bytes > QUIET {
+            note(&format!("uploading {} ({})", path.display(), Bytes(size_bytes)));
+        }
+        send(client, &file, id, &upload).map_err(|error| at(path, error))?;
+        while patiently(|| client.complete_upload(id)).map_err(|error| at(path, error))?.is_none() {
+            std::thread::sleep(LOOK);
+        }
+    }
+    upload.name.parse().map_err(|error: cospan_domain::ids::InvalidId| {
+        CliError::usage(error.to_string(), "the server named the file so; report this")
+    })
+}
+
+fn at(path: &Path, error: ClientError) -> CliError {
+    let error = CliError::from(error);
+    CliError { message: format!("{}: {}", path.display(), error.message), ..error }
+}
+
+fn content(file: &mut File) -> std::io::Result<(Digest, u64)> {
+    let (mut hasher, mut piece, mut size) = (blake3::Hasher::new(), vec![0; 1 << 20], 0);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok((Digest(*hasher.finalize().as_bytes()), size)),
+            read => {
+                hasher.update(&piece[..read]);
+                size += read as u64;
+            }
+        }
+    }
+}
+
+fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<(), ClientError> {
+    let mut offset = begun.offset;
+    let longest = begun.max_piece_bytes.clamp(1, PIECE_MAX);
+    while offset < begun.size_bytes {
+        let length = longest.min(begun.size_bytes - offset);
+        let mut piece = vec![0; usize::try_from(length).unwrap_or_default()];
+        file.read_exact_at(&mut piece, offset).map_err(ClientError::Local)?;
+        let sent = patiently(|| match client.append_upload(id, offset, &piece) {
+            // An answer was lost: what it acknowledged is there.
+            Err(ClientError::Refused(problem)) if problem.code == Code::Conflict.as_str() => {
+                client.upload(id)
+            }
+            answer => answer,
+        });
+        let arrived = sent?.offset;
+        if arrived <= offset {
+            // Another request is at work on it, perhaps one of ours whose answer was lost.
+            std::thread::sleep(LOOK);
+        }
+        offset = arrived;
+    }
+    Ok(())
+}
+
+/// Tries again while it may be otherwise soon.
+fn patiently<T>(what: impl Fn() -> Result<T, ClientError>) -> Result<T, ClientError> {
+    let mut failures = 0;
+    loop {
+        let error = match what() {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        failures += 1;
+        let status = error.problem().map(|problem| problem.status);
+        if failures >= TRIES || !error.is_passing() || status == Some(502) {
+            return Err(error);
+        }
+        let pause = Duration::from_millis(100 << failures).min(LONGEST_PAUSE);
+        if pause >= Duration::from_secs(1) {
+            note(&format!("{error}; trying again in {} s", pause.as_secs()));
+        }
+        std::thread::sleep(pause);
+    }
+}

@@ -1,0 +1,58 @@
+//! Calls that send a file.
+
+use super::query::{Query, encoded};
+use super::{Client, ClientError};
+use crate::api::v1::file::FileReport;
+use crate::api::v1::upload::{UploadReport, UploadRequest};
+
+const UNDER_WAY: u16 = 202;
+
+fn path(id: &str) -> String {
+    format!("/v1/uploads/{}", encoded(id))
+}
+
+impl Client {
+    /// Announces a file, or goes on with an upload that was announced alike.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn begin_upload(&self, file: &UploadRequest) -> Result<UploadReport, ClientError> {
+        self.post("/v1/uploads", file)
+    }
+
+    /// How far an upload is.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn upload(&self, id: &str) -> Result<UploadReport, ClientError> {
+        self.get(&path(id))
+    }
+
+    /// Sends the next piece.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn append_upload(
+        &self,
+        id: &str,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<UploadReport, ClientError> {
+        let at = Query::of(&path(id)).with("offset", offset).0;
+        let request = self.request("PATCH", &at).header("content-type", "application/octet-stream");
+        let response = self.send(request, bytes)?;
+        self.read_json(response)
+    }
+
+    /// Has it checked, brought to a site and registered; `None` as long as that is under way.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn complete_upload(&self, id: &str) -> Result<Option<FileReport>, ClientError> {
+        let response = self.send(self.request("POST", &format!("{}/complete", path(id))), &[])?;
+        match response.status().as_u16() {
+            UNDER_WAY => Ok(None),
+            _ => self.read_json(response).map(Some),
+        }
+    }
+}

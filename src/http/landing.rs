@@ -1,0 +1,247 @@
+//! What was uploaded, on its way to a site.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::web::{self, Data};
+use cospan_actors::api::command::Ask;
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal};
+use cospan_domain::ids::{InvalidId, RelPath, SiteName};
+use cospan_domain::transfer::place::FilePlace;
+use cospan_domain::units::Bytes;
+use cospan_sites::port::{UPLOADS, UploadStep};
+
+use super::failure::Failure;
+use super::files::taken;
+use super::query;
+use super::state::Edge;
+use crate::api::v1::file::FileReport;
+use crate::api::v1::problem::{Code, Problem};
+use crate::keys::Role;
+use crate::uploads::{Record, Upload, UploadError, Uploads};
+
+/// What goes to a site at a time.
+const PIECE: usize = 1 << 20;
+/// Longer a request is not kept waiting: what goes on is told, and it is asked again.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How far a landing is.
+pub(super) enum Landed {
+    /// It is a registered file.
+    Done(Box<FileReport>),
+    /// It goes on.
+    UnderWay,
+}
+
+/// Does something with the uploads that may wait for the disk.
+pub(super) async fn blocking<T: Send + 'static>(
+    edge: &Data<Edge>,
+    what: impl FnOnce(&Uploads) -> Result<T, UploadError> + Send + 'static,
+) -> Result<T, Failure> {
+    let edge = edge.clone();
+    match web::block(move || what(&edge.uploads)).await {
+        Ok(done) => Ok(done?),
+        Err(error) => Err(Failure::internal("work on an upload", error)),
+    }
+}
+
+/// Lands an upload. It goes on if nobody waits for it any more; who asks again waits for its turn
+/// and finds it done.
+pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Landed, Failure> {
+    let (edge, upload) = (edge.clone(), upload.clone());
+    let waited = async {
+        let turn = upload.turn.clone().lock_owned().await;
+        let landing = actix_web::rt::spawn(async move {
+            let _turn = turn;
+            let _place = edge.uploads.landings.acquire().await;
+            landed(&edge, &upload).await
+        });
+        landing.await
+    };
+    match actix_web::rt::time::timeout(PATIENCE, waited).await {
+        Ok(Ok(file)) => Ok(Landed::Done(Box::new(file?))),
+        Ok(Err(error)) => Err(Failure::internal("land an upload", error)),
+        Err(_) => Ok(Landed::UnderWay),
+    }
+}
+
+async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, Failure> {
+    let record = upload.record();
+    if record.given_up {
+        return Err(UploadError::GivenUp.into());
+    }
+    if record.placed.is_none() {
+        match standing(edge, &record) {
+            // A process before this one was killed when it had registered the file.
+            Some(site) => placed(edge, upload, site).await?,
+            None => {
+                check(edge, upload).await?;
+                place(edge, upload).await?;
+            }
+        }
+    }
+    let gone = || Failure::new(Code::NotFound, format!("the file {} was removed", record.name));
+    edge.backend.file(&record.name).ok_or_else(gone)
+}
+
+/// Where its name stands for it already.
+pub(super) fn standing(edge: &Edge, record: &Record) -> Option<SiteName> {
+    let place = FilePlace::User(path(record).ok()?);
+    let view = edge.backend.view();
+    let entry = view.files.get(&record.name)?.entry.as_ref()?;
+    let is_it = entry.content.digest == record.digest;
+    let mut here = entry.replicas.iter().filter(|(_, at)| is_it && *at == place);
+    here.next().map(|(site, _)| site.clone())
+}
+
+pub(super) async fn placed(
+    edge: &Data<Edge>,
+    upload: &Arc<Upload>,
+    site: SiteName,
+) -> Result<(), Failure> {
+    let upload = upload.clone();
+    blocking(edge, move |uploads| uploads.placed(&upload, site)).await
+}
+
+async fn note(
+    edge: &Data<Edge>,
+    upload: &Arc<Upload>,
+    change: impl FnOnce(&mut Record) + Send + 'static,
+) -> Result<(), Failure> {
+    let upload = upload.clone();
+    blocking(edge, move |uploads| uploads.note(&upload, change)).await
+}
+
+/// All of it has arrived, and it is what was announced.
+async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
+    let record = upload.record();
+    let arrived = edge.uploads.arrived(&record)?;
+    if arrived != record.size_bytes {
+        let detail = format!("{arrived} of {} bytes have arrived", record.size_bytes);
+        return Err(Problem::new(Code::Conflict, detail).remedy("send the rest first").into());
+    }
+    let (asked, announced) = (record.clone(), record.digest);
+    let digest = blocking(edge, move |uploads| uploads.digest(&asked)).await?;
+    if digest == announced {
+        return Ok(());
+    }
+    note(edge, upload, |record| record.given_up = true).await?;
+    let detail = format!("what arrived has digest {digest}, and {announced} was announced");
+    Err(Failure::new(Code::BadUpload, detail))
+}
+
+/// Brings it to the site that was named, or to the first that takes it.
+async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
+    let record = upload.record();
+    let mut reasons = Vec::new();
+    for site in candidates(edge, &record)? {
+        let to = site.clone();
+        note(edge, upload, move |record| {
+            record.touched.insert(to);
+        })
+        .await?;
+        let brought = match bring(edge, &record, &site).await? {
+            Ok(()) => register(edge, &record, &site).await?,
+            refused => refused,
+        };
+        let Err(refusal) = brought else { return placed(edge, upload, site).await };
+        // What cannot be removed now is noted, and removed when the site answers.
+        if forget_there(edge, &record, &site).await.is_ok() {
+            note(edge, upload, move |record| {
+                record.touched.remove(&site);
+            })
+            .await?;
+        }
+        match refusal {
+            ApiRefusal::Site(why) => reasons.push(why),
+            ApiRefusal::SiteRefused { problem, .. } => reasons.push(problem),
+            other => return Err(other.into()),
+        }
+    }
+    let why = match reasons.is_empty() {
+        true => "no site is usable at the moment".to_owned(),
+        false => reasons.join("; "),
+    };
+    Err(Failure::new(Code::Site, format!("no site took the file: {why}")))
+}
+
+fn candidates(edge: &Edge, record: &Record) -> Result<Vec<SiteName>, Failure> {
+    if let Some(site) = &record.site {
+        return Ok(vec![site.clone()]);
+    }
+    let sites = edge.backend.sites().sites;
+    let usable = sites.iter().filter(|site| site.state == "usable");
+    usable.map(|site| query::part("site", &site.name)).collect()
+}
+
+async fn bring(
+    edge: &Data<Edge>,
+    record: &Record,
+    site: &SiteName,
+) -> Result<Result<(), ApiRefusal>, Failure> {
+    let mut offset = 0;
+    loop {
+        let asked = record.clone();
+        let bytes = blocking(edge, move |uploads| uploads.read(&asked, offset, PIECE)).await?;
+        let ends = offset + bytes.len() as u64;
+        if bytes.is_empty() && ends < record.size_bytes {
+            return Err(Failure::internal("read an upload", "some of it is gone"));
+        }
+        let (name, last) = (record.id.as_str().into(), ends >= record.size_bytes);
+        let step = UploadStep::Append { name, offset: Bytes(offset), bytes, last };
+        if let Err(refusal) = edge.backend.upload(site, step).await {
+            return Ok(Err(refusal));
+        }
+        if last {
+            return Ok(Ok(()));
+        }
+        offset = ends;
+    }
+}
+
+/// The site reads the file once more to register it, so what it has is known.
+async fn register(
+    edge: &Edge,
+    record: &Record,
+    site: &SiteName,
+) -> Result<Result<(), ApiRefusal>, Failure> {
+    // Since it was announced, the name may have become another's.
+    let is_other = |by: &_| by != &record.owner;
+    let is_above = || edge.keys.names_with(Role::Administrator).contains(&record.owner);
+    if edge.backend.file_owner(&record.name).is_some_and(|by| is_other(&by) && !is_above()) {
+        return Err(taken(&record.name));
+    }
+    let path = path(record).map_err(|error| Failure::internal("name an upload", error))?;
+    let (name, site, replace) = (record.name.clone(), site.clone(), record.replace);
+    let what = Ask::AddFile { name, site, path, replace };
+    match edge.backend.command(ApiCommand { by: record.owner.clone(), what }).await {
+        Ok(ApiAnswer::Done) => {}
+        Ok(other) => {
+            return Err(Failure::internal("register it", format!("the answer was {other:?}")));
+        }
+        Err(refusal) => return Ok(Err(refusal)),
+    }
+    let file = edge.backend.file(&record.name);
+    if file.is_some_and(|file| file.digest == record.digest.to_string()) {
+        return Ok(Ok(()));
+    }
+    // Somebody changed it there before it was read.
+    let what = Ask::RemoveFile { name: record.name.clone(), site: None, force: false };
+    let removed = edge.backend.command(ApiCommand { by: record.owner.clone(), what }).await;
+    let changed = ApiRefusal::Conflict("the file changed on its way; upload it again".into());
+    Ok(Err(removed.err().unwrap_or(changed)))
+}
+
+/// Where it is below a site's file root.
+pub(super) fn path(record: &Record) -> Result<RelPath, InvalidId> {
+    RelPath::new(&format!("{UPLOADS}/{}", record.id))
+}
+
+/// Removes it at a site, whatever is there of it.
+pub(super) async fn forget_there(
+    edge: &Edge,
+    record: &Record,
+    site: &SiteName,
+) -> Result<(), ApiRefusal> {
+    edge.backend.upload(site, UploadStep::Remove { name: record.id.as_str().into() }).await
+}

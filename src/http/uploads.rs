@@ -1,0 +1,348 @@
+//! Files that users send: announced, sent piece by piece, and completed. A piece that was
+//! acknowledged is kept, so that a client goes on after a cut or a restart where it stood.
+
+use std::sync::Arc;
+
+use actix_web::web::{Data, Path, Payload};
+use actix_web::{HttpRequest, HttpResponse, delete, get, patch, post};
+use cospan_domain::ids::{LogicalName, SiteName};
+use serde::Deserialize;
+
+use super::body;
+use super::failure::{Answer, Failure};
+use super::files::{Sight, taken};
+use super::gate::Caller;
+use super::landing::{self, Landed};
+use super::query;
+use super::state::Edge;
+use crate::api::v1::control::DoneReport;
+use crate::api::v1::file::FileReport;
+use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::upload::{FILE_NAME_MAX, UploadPage, UploadReport, UploadRequest, UploadState};
+use crate::uploads::{Record, Upload, UploadError};
+
+/// Most bytes of a file's name that go into a logical name.
+const NAME_PART_MAX: usize = 128;
+
+/// Where a piece belongs.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct PieceQuery {
+    /// How much of the file comes before it: the upload's `offset`.
+    #[serde(deserialize_with = "query::offset")]
+    offset: u64,
+}
+
+/// Which uploads to list.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct ListQuery {
+    /// Go on after this id: `next` of the page before.
+    after: Option<String>,
+    /// Most rows of the page: 100 if left out, at most 1,000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+}
+
+impl From<UploadError> for Failure {
+    fn from(error: UploadError) -> Self {
+        let detail = error.to_string();
+        let (code, remedy) = match error {
+            UploadError::Off => (Code::NoRoomForFile, "register files that are at a site already"),
+            UploadError::TooLarge { .. } => (
+                Code::NoRoomForFile,
+                "bring it to a site yourself and register it there, or have `limits.max_upload` raised",
+            ),
+            UploadError::Quota { .. } => (
+                Code::NoRoomForFile,
+                "remove uploaded files that are not needed (`cospan file remove`), or have \
+                 `limits.upload_quota` raised",
+            ),
+            UploadError::TooMany { .. } => (
+                Code::NoRoomForFile,
+                "remove uploaded files that are not needed (`cospan file remove`), or pack many \
+                 into one",
+            ),
+            UploadError::DiskFull { .. } => {
+                (Code::NoRoomForFile, "have room made on that disk, and send it again")
+            }
+            UploadError::Elsewhere { .. } => {
+                (Code::Conflict, "go on where the upload's `offset` is")
+            }
+            UploadError::TooMuch { .. } => (Code::BadUpload, "send what was announced"),
+            UploadError::GivenUp => (Code::NotFound, "announce it again"),
+            UploadError::Io(error) => {
+                use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+                return match error.kind() {
+                    StorageFull | QuotaExceeded => Problem::new(Code::NoRoomForFile, detail)
+                        .remedy("have room made on the disk of the server's data directory")
+                        .into(),
+                    _ => Failure::internal("keep an upload", error),
+                };
+            }
+        };
+        Problem::new(code, detail).remedy(remedy).into()
+    }
+}
+
+/// Announces a file, or goes on with an upload that was announced alike and not completed.
+///
+/// Nothing is to be sent if the answer's state is `done`: the file is there already. Otherwise
+/// its bytes are sent from `offset` on, in pieces, and then it is completed.
+#[utoipa::path(
+    tag = "uploads",
+    request_body = UploadRequest,
+    responses(
+        (status = 200, description = "The file is there already", body = UploadReport),
+        (status = 201, description = "Send it from `offset` on", body = UploadReport),
+    )
+)]
+#[post("/v1/uploads")]
+pub(super) async fn begin(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    payload: Payload,
+) -> Answer {
+    let asked: UploadRequest = body::read_json(&request, payload, &edge.settings).await?;
+    if asked
+        .file_name
+        .as_ref()
+        .is_some_and(|name| !(1..=FILE_NAME_MAX).contains(&name.chars().count()))
+    {
+        let detail = format!("a file's name has 1 to {FILE_NAME_MAX} characters");
+        return Err(Problem::new(Code::BadBody, detail).key("file_name").into());
+    }
+    let name = match &asked.name {
+        Some(name) => name.clone(),
+        None => own_name(&caller, &asked)?,
+    };
+    if let Some(there) = judge(&edge, &caller, &asked, &name)? {
+        return Ok(HttpResponse::Ok().json(there));
+    }
+    let record = Record::new(caller.name().clone(), name, asked.size_bytes, asked.digest);
+    let record = record.map_err(|error| Failure::internal("draw an upload's id", error))?;
+    let record = Record { site: asked.site, replace: asked.replace, ..record };
+    let upload = landing::blocking(&edge, move |uploads| uploads.begin(record)).await?;
+    Ok(HttpResponse::Created().json(report(&edge, &upload)?))
+}
+
+/// What is there already, if it is; else it may be begun.
+fn judge(
+    edge: &Edge,
+    caller: &Caller,
+    asked: &UploadRequest,
+    name: &LogicalName,
+) -> Result<Option<UploadReport>, Failure> {
+    if let Some(site) = &asked.site
+        && !edge.backend.sites().sites.iter().any(|known| known.name == site.as_str())
+    {
+        return Err(Failure::new(Code::NotFound, format!("no site is called {site}")));
+    }
+    if edge.backend.file_owner(name).is_some_and(|by| !Sight::of(edge, caller).changes(&by)) {
+        return Err(taken(name));
+    }
+    let Some(file) = edge.backend.file(name) else { return Ok(None) };
+    let is_same = file.digest == asked.digest.to_string();
+    if is_same && is_at(&file, asked.site.as_ref()) {
+        return Ok(Some(there_already(edge, &file)));
+    }
+    if !is_same && !asked.replace {
+        let detail = format!("the name {:?} stands for other content", name.as_str());
+        let remedy = "choose another name, or replace it: --replace (`replace` over HTTP)";
+        return Err(Problem::new(Code::Conflict, detail).remedy(remedy).into());
+    }
+    Ok(None)
+}
+
+fn is_at(file: &FileReport, site: Option<&SiteName>) -> bool {
+    let registered = file.replicas.iter().filter(|replica| !replica.kept);
+    registered.into_iter().any(|r| site.is_none_or(|site| r.site == site.as_str()))
+}
+
+/// A name that no other key's file has, and no other content of this key.
+fn own_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, Failure> {
+    let file = asked.file_name.as_deref().unwrap_or("file");
+    let plain = |c: char| if c.is_control() || "/\\{}".contains(c) { '_' } else { c };
+    let mut file: String = file.chars().map(plain).collect();
+    while file.len() > NAME_PART_MAX {
+        file.pop();
+    }
+    let digest = asked.digest.to_string();
+    let digest = digest.get(..16).unwrap_or_default();
+    query::part("file_name", &format!("uploads/{}/{digest}/{file}", caller.name()))
+}
+
+fn there_already(edge: &Edge, file: &FileReport) -> UploadReport {
+    UploadReport {
+        id: None,
+        owner: file.owner.clone(),
+        name: file.name.clone(),
+        size_bytes: file.size_bytes,
+        digest: file.digest.clone(),
+        offset: file.size_bytes,
+        max_piece_bytes: edge.settings.max_body_bytes as u64,
+        state: UploadState::Done,
+    }
+}
+
+fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, Failure> {
+    let record = upload.record();
+    let arrived = edge.uploads.arrived(&record)?;
+    // Whoever lands it has its turn.
+    let is_busy = || upload.turn.try_lock().is_err();
+    let state = match record.placed {
+        Some(_) => UploadState::Done,
+        None if arrived == record.size_bytes && is_busy() => UploadState::Landing,
+        None => UploadState::Receiving,
+    };
+    Ok(UploadReport {
+        id: Some(record.id),
+        owner: record.owner.to_string(),
+        name: record.name.to_string(),
+        size_bytes: record.size_bytes,
+        digest: record.digest.to_string(),
+        offset: arrived,
+        max_piece_bytes: edge.settings.max_body_bytes as u64,
+        state,
+    })
+}
+
+/// One that the caller may see; those of others are not there.
+fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, Failure> {
+    let is_seen = |record: Record| caller.reaches(&record.owner) && !record.given_up;
+    let upload = edge.uploads.get(id).filter(|upload| is_seen(upload.record()));
+    upload.ok_or_else(|| {
+        let remedy = "announce it again: what is not completed is dropped after \
+                      `limits.keep_uploads`";
+        let shown: String = id.chars().take(64).collect();
+        Problem::new(Code::NotFound, format!("there is no upload {shown:?}")).remedy(remedy).into()
+    })
+}
+
+fn busy() -> Failure {
+    let detail = "another request is at work on this upload";
+    Problem::new(Code::Conflict, detail).remedy("see how far it is, and go on there").into()
+}
+
+/// Lists uploads that are not completed.
+#[utoipa::path(
+    tag = "uploads",
+    params(ListQuery),
+    responses((status = 200, description = "A page of uploads", body = UploadPage))
+)]
+#[get("/v1/uploads")]
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
+    let asked: ListQuery = query::read(&request)?;
+    let limit = query::limit(asked.limit, 100, 1000)?;
+    let is_after = |record: &Record| asked.after.as_ref().is_none_or(|after| record.id > *after);
+    let mut uploads = Vec::new();
+    let mut next = None;
+    for upload in edge.uploads.all() {
+        let record = upload.record();
+        if !record.is_open() || !is_after(&record) || !caller.reaches(&record.owner) {
+            continue;
+        }
+        if uploads.len() == limit {
+            next = uploads.last().and_then(|last: &UploadReport| last.id.clone());
+            break;
+        }
+        // One that is just being forgotten is over.
+        uploads.extend(report(&edge, &upload));
+    }
+    Ok(HttpResponse::Ok().json(UploadPage { uploads, next }))
+}
+
+/// Shows how much of an upload is kept.
+#[utoipa::path(
+    tag = "uploads",
+    params(("id" = String, Path, description = "Its id")),
+    responses((status = 200, description = "The upload", body = UploadReport))
+)]
+#[get("/v1/uploads/{id}")]
+pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+    Ok(HttpResponse::Ok().json(report(&edge, &*find(&edge, &caller, &id)?)?))
+}
+
+/// Sends the next piece, which is kept durably once this is answered.
+///
+/// A piece that is not the next is refused with 409.
+#[utoipa::path(
+    tag = "uploads",
+    params(PieceQuery, ("id" = String, Path, description = "Its id")),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, description = "It is kept", body = UploadReport))
+)]
+#[patch("/v1/uploads/{id}")]
+pub(super) async fn append(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    id: Path<String>,
+    payload: Payload,
+) -> Answer {
+    let asked: PieceQuery = query::read(&request)?;
+    let upload = find(&edge, &caller, &id)?;
+    let bytes = body::read(&request, payload, &edge.settings).await?;
+    // Nobody waits with a piece in hand: many of them would fill the memory.
+    let turn = upload.turn.clone().try_lock_owned().map_err(|_| busy())?;
+    let kept = upload.clone();
+    landing::blocking(&edge, move |uploads| {
+        // Also if the client is gone meanwhile, whoever comes next comes after this.
+        let _turn = turn;
+        uploads.append(&kept, asked.offset, &bytes)
+    })
+    .await?;
+    Ok(HttpResponse::Ok().json(report(&edge, &upload)?))
+}
+
+/// Has what was sent checked, brought to a site, and registered under its name.
+///
+/// The answer comes once the file is there; if that takes longer than some seconds it is 202, and
+/// the request is to be repeated.
+#[utoipa::path(
+    tag = "uploads",
+    params(("id" = String, Path, description = "Its id")),
+    responses(
+        (status = 200, description = "The file is registered", body = FileReport),
+        (status = 202, description = "It is under way: ask again", body = UploadReport),
+    )
+)]
+#[post("/v1/uploads/{id}/complete")]
+pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+    let upload = find(&edge, &caller, &id)?;
+    match landing::land(&edge, &upload).await? {
+        Landed::Done(file) => Ok(HttpResponse::Ok().json(file)),
+        Landed::UnderWay => Ok(HttpResponse::Accepted().json(report(&edge, &upload)?)),
+    }
+}
+
+/// Gives an upload up. A file that it has become stays.
+#[utoipa::path(
+    tag = "uploads",
+    params(("id" = String, Path, description = "Its id")),
+    responses((status = 200, description = "What had arrived is dropped", body = DoneReport))
+)]
+#[delete("/v1/uploads/{id}")]
+pub(super) async fn abandon(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+    let upload = find(&edge, &caller, &id)?;
+    let turn = upload.turn.clone().try_lock_owned().map_err(|_| busy())?;
+    let record = upload.record();
+    if record.placed.is_some() {
+        let remedy = format!("forget the file: cospan file remove {}", record.name);
+        let detail = "the upload is complete";
+        return Err(Problem::new(Code::Conflict, detail).remedy(remedy).into());
+    }
+    landing::blocking(&edge, move |uploads| {
+        let _turn = turn;
+        match record.touched.is_empty() {
+            true => uploads.forget(&upload),
+            // What may lie at a site is removed there first, by whoever tidies up.
+            false => uploads.note(&upload, |record| record.given_up = true),
+        }
+    })
+    .await?;
+    Ok(HttpResponse::Ok().json(DoneReport { done: true }))
+}

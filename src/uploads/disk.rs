@@ -1,0 +1,82 @@
+//! The files behind uploads.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::Record;
+
+/// Where what has arrived of an upload is.
+pub(super) fn part(directory: &Path, id: &str) -> PathBuf {
+    directory.join(format!("{id}.part"))
+}
+
+/// Makes that file, or opens it.
+pub(super) fn make_part(directory: &Path, id: &str) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600).open(part(directory, id))
+}
+
+/// Opens it for writing; an upload that was forgotten has none.
+pub(super) fn open_part(directory: &Path, id: &str) -> std::io::Result<File> {
+    OpenOptions::new().write(true).open(part(directory, id))
+}
+
+/// Removes a file; fine if it is not there.
+pub(super) fn remove(file: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Room on the disk, seen from the nearest directory that there is.
+pub(super) fn free_bytes(directory: &Path) -> std::io::Result<u64> {
+    let there = directory.ancestors().find(|above| above.exists());
+    let disk = rustix::fs::statvfs(there.unwrap_or(Path::new("/")))?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// What an earlier process wrote down. What it left half-made when it was killed is removed.
+pub(super) fn found(directory: &Path) -> Vec<Record> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) => {
+            if error.kind() != ErrorKind::NotFound {
+                tracing::error!(directory = %directory.display(), %error, "cannot read the uploads");
+            }
+            return Vec::new();
+        }
+    };
+    let files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let written = files.iter().filter(|file| file.extension() == Some(OsStr::new("json")));
+    let read = |file: &PathBuf| match Record::load(file) {
+        Ok(record) => Some(record),
+        Err(error) => {
+            tracing::warn!(file = %file.display(), %error, "an upload is left alone");
+            None
+        }
+    };
+    let records: Vec<Record> = written.clone().filter_map(read).collect();
+    // A part without a word about it, or of an upload that is over, belongs to nobody; that of one
+    // which cannot be read is left with it.
+    let over: BTreeSet<&str> =
+        records.iter().filter(|record| !record.is_open()).map(|record| &*record.id).collect();
+    let known: BTreeSet<&OsStr> = written.filter_map(|file| file.file_stem()).collect();
+    let is_left = |file: &&PathBuf| match (file.extension(), file.file_stem()) {
+        (Some(end), Some(stem)) if end == "part" => {
+            !known.contains(stem) || stem.to_str().is_some_and(|id| over.contains(id))
+        }
+        (None, Some(stem)) => stem.to_string_lossy().starts_with(".tmp"),
+        _ => false,
+    };
+    for file in files.iter().filter(is_left) {
+        if let Err(error) = remove(file) {
+            tracing::warn!(file = %file.display(), %error, "cannot remove what is left of an upload");
+        }
+    }
+    records
+}

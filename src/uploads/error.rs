@@ -1,0 +1,34 @@
+//! Why an upload does not go on.
+
+use cospan_domain::units::Bytes;
+use thiserror::Error;
+
+/// Why an upload does not go on.
+#[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum UploadError {
+    #[error("this server takes no uploads")]
+    Off,
+    #[error("a file of {} is longer than the {} that may be uploaded", Bytes(*.size), Bytes(*.most))]
+    TooLarge { size: u64, most: u64 },
+    #[error(
+        "{} more would be beyond the {} that a key may have uploaded; this one has {}",
+        Bytes(*.size), Bytes(*.most), Bytes(*.has)
+    )]
+    Quota { size: u64, has: u64, most: u64 },
+    #[error("a key may have uploaded {most} files, and this one has")]
+    TooMany { most: u64 },
+    #[error(
+        "the disk of the server's data directory has room for {} more and not for {}",
+        Bytes(*.free), Bytes(*.size)
+    )]
+    DiskFull { size: u64, free: u64 },
+    #[error("the next piece begins at byte {arrived}, and not at {offset}")]
+    Elsewhere { offset: u64, arrived: u64 },
+    #[error("the piece ends at byte {ends} of a file that was announced with {size}")]
+    TooMuch { ends: u64, size: u64 },
+    #[error("it was given up")]
+    GivenUp,
+    #[error("the server cannot keep it: {0}")]
+    Io(#[from] std::io::Error),
+}

@@ -1,0 +1,305 @@
+//! What users send over HTTP, until it is at a site, and who sent what is there.
+//!
+//! ```text
+//! <data>/uploads/<id>.json   what was announced, and where some of it lies
+//! <data>/uploads/<id>.part   what has arrived; its length is how much
+//! ```
+//!
+//! Calls block for as long as the file system does.
+
+mod disk;
+mod error;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use cospan_domain::ids::{Digest, SiteName};
+use tokio::sync::{Mutex as Turns, Semaphore};
+
+pub use error::UploadError;
+pub use record::Record;
+
+/// So much is left free on the disk of the data directory: the store lies there as well.
+const SPARE_BYTES: u64 = 256 << 20;
+/// Uploads that are digested and brought to a site at the same time.
+const LANDINGS: usize = 4;
+
+/// Bounds of uploads, and where they are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadSettings {
+    /// Where they are kept; `None`: none are taken.
+    pub directory: Option<PathBuf>,
+    /// Longest file.
+    pub max_bytes: u64,
+    /// Most that one key may have sent that is still there.
+    pub quota_bytes: u64,
+    /// Most files that one key may have sent that are still there.
+    pub quota_files: u64,
+    /// One for which nothing arrives for so long is dropped.
+    pub keep: Duration,
+}
+
+impl Default for UploadSettings {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            max_bytes: 16 << 30,
+            quota_bytes: 64 << 30,
+            quota_files: 10_000,
+            keep: Duration::from_secs(86_400),
+        }
+    }
+}
+
+/// One upload.
+#[derive(Debug)]
+pub struct Upload {
+    record: Mutex<Record>,
+    /// Held by whoever changes it.
+    pub turn: Arc<Turns<()>>,
+}
+
+impl Upload {
+    fn new(record: Record) -> Arc<Self> {
+        Arc::new(Self { record: Mutex::new(record), turn: Arc::default() })
+    }
+
+    /// What is known of it.
+    pub fn record(&self) -> Record {
+        locked(&self.record).clone()
+    }
+}
+
+/// All uploads.
+#[derive(Debug)]
+pub struct Uploads {
+    settings: UploadSettings,
+    known: Mutex<BTreeMap<String, Arc<Upload>>>,
+    /// Passed by those that are brought to a site.
+    pub landings: Semaphore,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Uploads {
+    /// With what an earlier process left. What cannot be read is left alone, and logged.
+    pub fn open(settings: UploadSettings) -> Self {
+        let found = settings.directory.as_deref().map(disk::found).unwrap_or_default();
+        let known = found.into_iter().map(|record| (record.id.clone(), Upload::new(record)));
+        let landings = Semaphore::new(LANDINGS);
+        Self { known: Mutex::new(known.collect()), settings, landings }
+    }
+
+    /// Bounds.
+    pub fn settings(&self) -> &UploadSettings {
+        &self.settings
+    }
+
+    /// One of them.
+    pub fn get(&self, id: &str) -> Option<Arc<Upload>> {
+        locked(&self.known).get(id).cloned()
+    }
+
+    /// All of them, by their ids.
+    pub fn all(&self) -> Vec<Arc<Upload>> {
+        locked(&self.known).values().cloned().collect()
+    }
+
+    /// Begins an upload, or goes on with the one of this key that was announced alike.
+    ///
+    /// # Errors
+    /// It is too large, for its key or for the disk; or it cannot be written down.
+    pub fn begin(&self, announced: Record) -> Result<Arc<Upload>, UploadError> {
+        let directory = self.directory()?;
+        let mut known = locked(&self.known);
+        let alike = known.values().find(|upload| locked(&upload.record).goes_on_as(&announced));
+        if let Some(upload) = alike {
+            let part = disk::open_part(directory, &locked(&upload.record).id)?;
+            // Who asks means to go on: it is not given up now.
+            part.set_modified(SystemTime::now())?;
+            return Ok(upload.clone());
+        }
+        self.has_room(directory, &known, &announced)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let id = announced.id.clone();
+        disk::make_part(directory, &id)?;
+        if let Err(error) = announced.save(directory) {
+            disk::remove(&disk::part(directory, &id))?;
+            return Err(UploadError::from(error));
+        }
+        let upload = Upload::new(announced);
+        known.insert(id, upload.clone());
+        Ok(upload)
+    }
+
+    fn has_room(
+        &self,
+        directory: &Path,
+        known: &BTreeMap<String, Arc<Upload>>,
+        announced: &Record,
+    ) -> Result<(), UploadError> {
+        let UploadSettings { max_bytes, quota_bytes, quota_files, .. } = self.settings;
+        let size = announced.size_bytes;
+        if size > max_bytes {
+            return Err(UploadError::TooLarge { size, most: max_bytes });
+        }
+        let (mut has, mut files, mut promised) = (0_u64, 0, SPARE_BYTES);
+        for upload in known.values() {
+            let record = locked(&upload.record);
+            if record.owner == announced.owner {
+                has = has.saturating_add(record.size_bytes);
+                files += 1;
+            }
+            if record.is_open() {
+                let to_come = record.size_bytes.saturating_sub(self.arrived(&record).unwrap_or(0));
+                promised = promised.saturating_add(to_come);
+            }
+        }
+        if has.saturating_add(size) > quota_bytes {
+            return Err(UploadError::Quota { size, has, most: quota_bytes });
+        }
+        if files >= quota_files {
+            return Err(UploadError::TooMany { most: quota_files });
+        }
+        let free = disk::free_bytes(directory)?.saturating_sub(promised);
+        if size > free {
+            return Err(UploadError::DiskFull { size, free });
+        }
+        Ok(())
+    }
+
+    /// How much of it has arrived.
+    ///
+    /// # Errors
+    /// It cannot be found out.
+    pub fn arrived(&self, record: &Record) -> Result<u64, UploadError> {
+        match record.placed {
+            Some(_) => Ok(record.size_bytes),
+            None if record.given_up => Err(UploadError::GivenUp),
+            None => Ok(std::fs::metadata(disk::part(self.directory()?, &record.id))?.len()),
+        }
+    }
+
+    /// Keeps the next piece durably; gives how much there is then. For holders of its turn.
+    ///
+    /// # Errors
+    /// It is not the next, or too long, or cannot be written.
+    pub fn append(&self, upload: &Upload, offset: u64, bytes: &[u8]) -> Result<u64, UploadError> {
+        let record = upload.record();
+        let arrived = self.arrived(&record)?;
+        if offset != arrived || record.placed.is_some() {
+            return Err(UploadError::Elsewhere { offset, arrived });
+        }
+        let ends = arrived.saturating_add(bytes.len() as u64);
+        if ends > record.size_bytes {
+            return Err(UploadError::TooMuch { ends, size: record.size_bytes });
+        }
+        let file = disk::open_part(self.directory()?, &record.id)?;
+        let written = file.write_all_at(bytes, offset).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // What did not arrive whole did not arrive.
+            file.set_len(arrived)?;
+            return Err(UploadError::from(error));
+        }
+        Ok(ends)
+    }
+
+    /// A piece of what has arrived.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self, record: &Record, offset: u64, most: usize) -> Result<Vec<u8>, UploadError> {
+        let file = File::open(disk::part(self.directory()?, &record.id))?;
+        let mut bytes = vec![0; most];
+        let mut read = 0;
+        while read < most {
+            match file.read_at(&mut bytes[read..], offset + read as u64)? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Digest of what has arrived.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn digest(&self, record: &Record) -> Result<Digest, UploadError> {
+        let mut file = File::open(disk::part(self.directory()?, &record.id))?;
+        let (mut hasher, mut piece) = (blake3::Hasher::new(), vec![0; 1 << 20]);
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(Digest(*hasher.finalize().as_bytes())),
+                read => hasher.update(&piece[..read]),
+            };
+        }
+    }
+
+    /// Writes durably down what became of it. For holders of its turn.
+    ///
+    /// # Errors
+    /// It cannot be written; nothing has changed then.
+    pub fn note(
+        &self,
+        upload: &Upload,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<(), UploadError> {
+        let directory = self.directory()?;
+        let mut record = upload.record();
+        change(&mut record);
+        record.save(directory)?;
+        let (is_open, id) = (record.is_open(), record.id.clone());
+        *locked(&upload.record) = record;
+        // Its room here is given back.
+        if is_open { Ok(()) } else { Ok(disk::remove(&disk::part(directory, &id))?) }
+    }
+
+    /// Notes that it is a file at a site. For holders of its turn.
+    ///
+    /// # Errors
+    /// It cannot be written down.
+    pub fn placed(&self, upload: &Upload, site: SiteName) -> Result<(), UploadError> {
+        self.note(upload, |record| record.placed = Some(site))
+    }
+
+    /// Forgets it, and what has arrived of it. For holders of its turn.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn forget(&self, upload: &Upload) -> Result<(), UploadError> {
+        let (directory, id) = (self.directory()?, upload.record().id);
+        disk::remove(&disk::part(directory, &id))?;
+        disk::remove(&directory.join(format!("{id}.json")))?;
+        // Whoever holds it still sees that it is over.
+        locked(&upload.record).given_up = true;
+        locked(&self.known).remove(&id);
+        Ok(())
+    }
+
+    /// Whether nothing has arrived for too long.
+    pub fn is_stale(&self, record: &Record) -> bool {
+        let Some(directory) = &self.settings.directory else { return false };
+        let touched = std::fs::metadata(disk::part(directory, &record.id));
+        match touched.and_then(|part| part.modified()) {
+            Ok(at) => at.elapsed().is_ok_and(|age| age > self.settings.keep),
+            // What had arrived is gone.
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
+
+    fn directory(&self) -> Result<&Path, UploadError> {
+        self.settings.directory.as_deref().ok_or(UploadError::Off)
+    }
+}
