@@ -84,6 +84,12 @@ pub struct Metrics {
     pub held: IntGauge,
     /// Notifications sent, by outcome.
     pub notifications: IntCounterVec,
+    /// Rounds of bids, by outcome.
+    pub bid_rounds: IntCounterVec,
+    /// Messages of those rounds.
+    pub bid_messages: IntCounter,
+    /// Plans that are neither committed nor rejected.
+    pub provisional_plans: IntGauge,
     /// What jobs that ended have cost.
     pub costs: JobCosts,
 }
@@ -252,6 +258,19 @@ impl Metrics {
                 "cospan_notifications_total",
                 "Notifications, by outcome.",
                 "outcome",
+            )?,
+            bid_rounds: make.counters(
+                "cospan_bid_rounds_total",
+                "Rounds in which sites bid for a job, by what came of them.",
+                "outcome",
+            )?,
+            bid_messages: make.counter(
+                "cospan_bid_messages_total",
+                "Messages of rounds that placed a job: announcements, answers, clears and others.",
+            )?,
+            provisional_plans: make.gauge(
+                "cospan_provisional_plans",
+                "Plans neither committed nor rejected, for which something of sites is set aside.",
             )?,
             costs: JobCosts::new(&make)?,
         })
