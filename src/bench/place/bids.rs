@@ -141,7 +141,10 @@ impl Handler<Word> for Relay {
 
     fn handle(&mut self, word: Word, ctx: &mut Context<Self>) {
         match word {
-            Word::There(_, from) => from.do_send(Word::Back),
+            Word::There(load, from) => {
+                black_box(load);
+                from.do_send(Word::Back);
+            }
             Word::Back => {
                 self.awaited = self.awaited.saturating_sub(1);
                 if self.awaited > 0 && self.awaited.is_multiple_of(self.to.len() as u32) {
