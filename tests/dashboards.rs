@@ -48,6 +48,7 @@ fn registered() -> BTreeMap<String, bool> {
     m.mailbox_depth.with_label_values(x).set(1);
     m.actor_restarts.with_label_values(x).inc();
     m.notifications.with_label_values(x).inc();
+    m.bid_rounds.with_label_values(x).inc();
     let _http = HttpMetrics::register(&registry).unwrap();
     let chaos = ChaosMetrics::register(&registry).unwrap();
     chaos.strikes.with_label_values(&["x", "y"]).inc();

@@ -26,7 +26,7 @@ const LONG_FILES: [(&str, usize, &str); 0] = [];
 
 /// Functions that are longer, with the number of lines they may have.
 const LONG_FUNCTIONS: [(&str, &str, usize, &str); 1] =
-    [("actors/src/metrics.rs", "new", 130, "one line a metric")];
+    [("actors/src/metrics.rs", "new", 140, "one line a metric")];
 
 /// Where a panic is right.
 const PANICS: [(&str, &str, &str); 3] = [

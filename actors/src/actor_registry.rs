@@ -136,6 +136,13 @@ where
         }
     }
 
+    /// Calls `visit` with each of them that lives, in order of their keys.
+    pub fn visit(&self, mut visit: impl FnMut(&K, &Addr<A>)) {
+        for (key, entry) in self.lock().iter().filter(|(_, entry)| entry.addr.connected()) {
+            visit(key, &entry.addr);
+        }
+    }
+
     /// Who is here.
     pub fn keys(&self) -> Vec<K> {
         self.lock().keys().cloned().collect()

@@ -11,6 +11,7 @@ pub mod claimer;
 pub mod clock;
 pub mod cluster;
 pub mod coallocator;
+pub mod deductions;
 pub mod information;
 pub mod intake;
 pub mod job;

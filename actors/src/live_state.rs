@@ -1,7 +1,7 @@
 //! What sites said last, with its age. Volatile: after a restart it is asked anew.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::{Digest, SiteName, Tag};
@@ -100,6 +100,8 @@ pub struct LiveState {
     /// Somebody waits for placement, so that fresh reports are worth asking for.
     wanted: AtomicBool,
     doubted_at: Mutex<Option<Timestamp>>,
+    /// How often something that bids depend on turned out otherwise.
+    changes: AtomicU64,
     /// Since when a claim waits for a fresh report, by site.
     fresh_wanted: Mutex<BTreeMap<SiteName, Timestamp>>,
     /// When a claim was refused at a site, and the most processors it can have had then.
@@ -139,6 +141,7 @@ impl LiveState {
             isolation: Mutex::new(isolation),
             wanted: AtomicBool::new(false),
             doubted_at: Mutex::default(),
+            changes: AtomicU64::new(0),
             fresh_wanted: Mutex::default(),
             refused: Mutex::default(),
             standings: Mutex::default(),
@@ -260,6 +263,17 @@ impl LiveState {
         }
         let states = standings.sites.iter().map(|(site, state)| (site.clone(), *state));
         Some(if none_left { Left::None(states.collect()) } else { Left::Some })
+    }
+
+    /// A site reported another load, turned out otherwise, or files or links did: what no site
+    /// could serve may find one.
+    pub fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often that happened.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Whether anybody waits for placement.

@@ -84,6 +84,12 @@ pub struct Metrics {
     pub held: IntGauge,
     /// Notifications sent, by outcome.
     pub notifications: IntCounterVec,
+    /// Rounds of bids, by outcome.
+    pub bid_rounds: IntCounterVec,
+    /// Messages of those rounds.
+    pub bid_messages: IntCounter,
+    /// Plans that are neither committed nor rejected.
+    pub provisional_plans: IntGauge,
     /// What jobs that ended have cost.
     pub costs: JobCosts,
 }
@@ -253,6 +259,9 @@ impl Metrics {
                 "Notifications, by outcome.",
                 "outcome",
             )?,
+            bid_rounds: bid_rounds(&make)?,
+            bid_messages: bid_messages(&make)?,
+            provisional_plans: provisional_plans(&make)?,
             costs: JobCosts::new(&make)?,
         })
     }
@@ -276,6 +285,21 @@ impl JobMemoryGauges {
             limit: make.gauge("cospan_job_memory_limit_bytes", limit)?,
         })
     }
+}
+
+fn bid_rounds(make: &Maker<'_>) -> prometheus::Result<IntCounterVec> {
+    let help = "Rounds in which sites bid for a job, by what came of them.";
+    make.counters("cospan_bid_rounds_total", help, "outcome")
+}
+
+fn bid_messages(make: &Maker<'_>) -> prometheus::Result<IntCounter> {
+    let help = "Messages of rounds that placed a job: announcements, answers, clears and others.";
+    make.counter("cospan_bid_messages_total", help)
+}
+
+fn provisional_plans(make: &Maker<'_>) -> prometheus::Result<IntGauge> {
+    let help = "Plans neither committed nor rejected, for which something of sites is set aside.";
+    make.gauge("cospan_provisional_plans", help)
 }
 
 fn components_failed(make: &Maker<'_>) -> prometheus::Result<IntCounterVec> {

@@ -48,6 +48,8 @@ pub struct Settings {
     pub submit_settle: BTreeMap<SiteName, DurationMs>,
     /// Copies: retries, stalls, grace before deletion.
     pub transfer: cospan_domain::transfer::parameters::CopyParameters,
+    /// Rounds in which sites bid for jobs.
+    pub bids: BidSettings,
     /// Bandwidth from a site to another.
     pub links: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
     /// What else there is to know of links.
@@ -128,6 +130,21 @@ impl InformationSettings {
     /// How long a query to this site may take.
     pub fn timeout_of(&self, site: &SiteName) -> DurationMs {
         self.query_timeouts.get(site).copied().unwrap_or(self.query_timeout)
+    }
+}
+
+/// Rounds in which sites bid for jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BidSettings {
+    /// A site that does not answer within this time, or does not acknowledge, is passed over.
+    pub timeout: DurationMs,
+    /// Between two rounds about one job.
+    pub interval: DurationMs,
+}
+
+impl Default for BidSettings {
+    fn default() -> Self {
+        Self { timeout: DurationMs::from_secs(1), interval: DurationMs::from_secs(1) }
     }
 }
 

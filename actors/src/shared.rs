@@ -26,6 +26,7 @@ use crate::chance::Chance;
 use crate::chaos;
 use crate::clock::Clock;
 use crate::cluster::Ended;
+use crate::deductions::Deductions;
 use crate::job::JobActor;
 use crate::journal::{Change, Journal};
 use crate::links::LinkTable;
@@ -119,6 +120,8 @@ pub struct Shared {
     pub(crate) recent: Recent,
     /// Input that may come to be staged any moment.
     pub(crate) promised: transfer::Promised,
+    /// What is promised of sites and owned by no job yet.
+    pub deductions: Deductions,
     /// Times that the co-allocator died in a job's turn.
     suspects: Mutex<BTreeMap<JobId, u32>>,
     stream: broadcast::Sender<Committed>,
@@ -162,6 +165,7 @@ impl Shared {
         let names = parts.sites.iter().map(|site| site.name());
         let settings = Arc::new(parts.settings);
         let live = LiveState::new(names, settings.isolation_window);
+        let deductions = Deductions::new(parts.metrics.provisional_plans.clone());
         Self {
             started_at: parts.clock.now(),
             clock: parts.clock,
@@ -184,6 +188,7 @@ impl Shared {
             messenger: parts.messenger,
             recent: Recent::default(),
             promised: transfer::Promised::default(),
+            deductions,
             suspects: Mutex::default(),
             stream,
             on_fatal: parts.on_fatal,
@@ -294,6 +299,7 @@ impl Shared {
                 self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).dec();
             }
             Change::Site { old, new } => {
+                self.live.note_change();
                 self.actors.clusters.look(&new.site);
                 self.actors.co_allocator.look(&());
                 // One that was sent makes room for those of others.
@@ -303,9 +309,13 @@ impl Shared {
                 }
             }
             Change::Copy { key, old, new } => {
+                self.live.note_change();
                 self.copy_changed(key, old.as_deref(), new.as_deref());
             }
-            Change::File { old, new, .. } => self.file_changed(old.as_deref(), new.as_deref()),
+            Change::File { old, new, .. } => {
+                self.live.note_change();
+                self.file_changed(old.as_deref(), new.as_deref());
+            }
             Change::IdsReserved { .. } | Change::Swept(_) | Change::Barrier => {}
         }
         if self.stream.receiver_count() > 0 {

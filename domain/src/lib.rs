@@ -19,6 +19,7 @@ pub mod parameters;
 pub mod placed;
 pub mod placement;
 pub mod planted;
+pub mod provisional;
 pub mod queue;
 pub mod reserve;
 pub mod resources;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
+use cospan_actors::api::ControlPlane;
 use cospan_actors::api::command::{ApiCommand, ApiRefusal, Ask, Submission};
 use cospan_actors::journal::Change;
 use cospan_actors::settings::Settings;
@@ -65,6 +66,8 @@ pub struct Surroundings {
     pub files: Vec<(LogicalName, SiteName, RelPath)>,
     /// When everything ends, whatever still runs; `None` for the end of the last job.
     pub until: Option<Timestamp>,
+    /// Jobs of one name are copies of one: when one has finished, the others are cancelled.
+    pub first_counts: bool,
 }
 
 /// How a node fails.
@@ -144,9 +147,10 @@ pub fn run<T: 'static>(
     let plan = Plan::undisturbed(begins, seed);
     let messages = cospan_actors::chaos::messages();
     let watched = Rc::new(RefCell::new(Watched::new(keep)));
+    watched.borrow_mut().first_counts = surroundings.first_counts;
     let seen = watched.clone();
     let world = environment.world.clone();
-    let Surroundings { failures, files, until } = surroundings;
+    let Surroundings { failures, files, until, .. } = surroundings;
     let calls = Rc::new(Cell::new(0));
     let made = calls.clone();
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
@@ -202,13 +206,29 @@ struct Watched<T> {
     changes: u64,
     moved: u64,
     rounds: BTreeMap<AttemptKey, Round>,
+    first_counts: bool,
+    /// Copies of jobs that have finished.
+    superfluous: Vec<JobId>,
 }
 
 impl<T> Watched<T> {
     fn new(keep: fn(&Job) -> T) -> Self {
         let (waiting, live) = (BTreeSet::new(), BTreeMap::new());
         let (ended, queue, rounds) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { keep, waiting, live, ended, queue, changes: 0, moved: 0, rounds }
+        let (first_counts, superfluous) = (false, Vec::new());
+        let (changes, moved) = (0, 0);
+        Self {
+            keep,
+            waiting,
+            live,
+            ended,
+            queue,
+            changes,
+            moved,
+            rounds,
+            first_counts,
+            superfluous,
+        }
     }
 
     fn note(&mut self, change: &Change, now: Timestamp) {
@@ -232,6 +252,7 @@ impl<T> Watched<T> {
                     false => drop(self.live.insert(new.id, new.clone())),
                 }
                 if new.is_final() && !old.is_final() {
+                    self.note_copies(new);
                     self.ended.push((self.keep)(new));
                 }
             }
@@ -247,6 +268,14 @@ impl<T> Watched<T> {
 }
 
 impl<T> Watched<T> {
+    /// Copies of one that has finished are not needed.
+    fn note_copies(&mut self, job: &Job) {
+        if self.first_counts && matches!(job.phase, Phase::Finished { .. }) {
+            let of_name = self.live.values().filter(|other| other.spec.name == job.spec.name);
+            self.superfluous.extend(of_name.map(|other| other.id));
+        }
+    }
+
     /// To which round what was submitted belongs.
     fn note_rounds(&mut self, job: &Job, events: &[JobEvent]) {
         for event in events {
@@ -278,6 +307,10 @@ async fn watch<T>(
         match changes.recv().await {
             Ok(committed) => {
                 watched.borrow_mut().note(&committed.change, plane_run.clock.now());
+                let superfluous = std::mem::take(&mut watched.borrow_mut().superfluous);
+                if !superfluous.is_empty() {
+                    actix_rt::spawn(cancel(plane_run.plane.clone(), superfluous));
+                }
                 let now_ended = watched.borrow().ended.len();
                 if now_ended != ended && now_ended.is_multiple_of(TELL_EVERY) {
                     progress(plane_run.clock.now(), now_ended);
@@ -286,6 +319,13 @@ async fn watch<T>(
             Err(RecvError::Lagged(missed)) => bail!("{missed} changes were not counted"),
             Err(RecvError::Closed) => bail!("the control plane is gone"),
         }
+    }
+}
+
+/// Cancels jobs; those that ended meanwhile refuse.
+async fn cancel(plane: ControlPlane, jobs: Vec<JobId>) {
+    if let Ok(by) = KeyName::new("simulated") {
+        let _ = plane.command(ApiCommand { by, what: Ask::Cancel(jobs) }).await;
     }
 }
 

@@ -26,6 +26,7 @@ pub fn default_settings() -> Settings {
         reconcile_interval: DurationMs::from_secs(300),
         submit_settle: BTreeMap::new(),
         transfer: Default::default(),
+        bids: Default::default(),
         links: BTreeMap::new(),
         network: Default::default(),
         staging: BTreeMap::new(),

@@ -111,9 +111,15 @@ pub(crate) struct WorkloadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Runs")]
 pub(crate) struct RunArgs {
-    /// Placement policies. [default: as configured, else worst-fit]
+    /// Placement policies; also the rivals that mrs was compared with when it was published, which
+    /// no server has: rival-backfill, rival-replication and rival-replication-cancel. [default: as
+    /// configured, else worst-fit]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) policy: Vec<PolicyName>,
+    /// Lets policies that can split a job themselves do so, mrs too; else each job has the
+    /// components of --split wherever its policy can place those.
+    #[arg(long)]
+    pub(crate) flexible: bool,
     /// How the batch systems of all sites order jobs. [default: as the grid file says]
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) scheduler: Vec<SchedulerArg>,

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_actors::settings::{InformationSettings, NetworkSettings, Settings, Staging};
+use cospan_actors::settings::{
+    BidSettings, InformationSettings, NetworkSettings, Settings, Staging,
+};
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
@@ -71,6 +73,10 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             partial_keep: config.store.keep_partials,
             max_output_tries: config.store.output_tries,
             ..CopyParameters::default()
+        },
+        bids: BidSettings {
+            timeout: config.placement.bid_timeout,
+            interval: config.placement.bid_interval,
         },
         links: links(config, |link| link.bandwidth),
         network: network(config),

@@ -13,6 +13,7 @@ pub mod grid;
 mod observe;
 mod once;
 pub mod report;
+mod rivals;
 mod settings;
 mod streams;
 mod study;
@@ -20,5 +21,6 @@ pub mod workload;
 mod world;
 
 pub use once::{Notes, SimulateError};
+pub use rivals::{Copies, RIVALS, Rival};
 pub use settings::settings;
 pub use study::{RunName, Study, Variant, Watcher, run};

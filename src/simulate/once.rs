@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::grid::{BuildError, BuildOptions, BuiltGrid, Grid, SiteNotes};
 use super::report::RunRecord;
+use super::rivals::Copies;
 use super::streams::stream;
 use super::study::{Study, Variant};
 use super::workload::{
@@ -99,6 +100,7 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
             grid.sites[site].files.insert(name, size);
         }
     }
+    workload.jobs = variant.copies.of(workload.jobs);
     let span = workload.jobs.last().map_or(DurationMs::ZERO, |job| job.at.since(BEGINS));
     let until = study.until.unwrap_or(span + PATIENCE);
     let horizon = until.min(span + AFTERMATH);
@@ -130,6 +132,7 @@ fn experiment(
     settings.powers = world::powers(grid);
     settings.network.latencies = world::latencies(grid);
     let (variant, count) = (variant.clone(), workload.jobs.len());
+    let variant_copies = variant.copies;
     let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);
     let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &variant, slowdown));
     let pace = Pace { launch_max: study.launch_max, ..Pace::default() };
@@ -144,7 +147,8 @@ fn experiment(
         call_faults: CallFaultModel::new(fault_rates, drawn("calls")),
     };
     let (failures, files) = (world::failures(grid), world::files(grid)?);
-    Ok((experiment, Surroundings { failures, files, until: None }))
+    let first_counts = variant_copies == Copies::TwoUntilFirst;
+    Ok((experiment, Surroundings { failures, files, until: None, first_counts }))
 }
 
 impl Ready {

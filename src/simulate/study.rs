@@ -11,6 +11,7 @@ use cospan_simulator::world::batch::Discipline;
 use super::grid::Grid;
 use super::once::{BEGINS, Notes, SimulateError, prepare};
 use super::report::RunRecord;
+use super::rivals::Copies;
 use super::workload::WorkloadOptions;
 
 /// What is run.
@@ -48,6 +49,10 @@ pub struct Variant {
     pub load_scale: f64,
     /// Whether jobs are placed again after a site failed under their payloads.
     pub rerunnable: bool,
+    /// How often each job is submitted.
+    pub copies: Copies,
+    /// Whether the policy may split jobs, if it can.
+    pub flexible: bool,
 }
 
 /// Which run is meant.

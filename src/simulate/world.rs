@@ -136,7 +136,9 @@ pub(super) fn planned(
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;
     spec.policy = Some(variant.policy.clone());
-    if policy_for(&variant.policy, &Request::NonFixed).is_err() {
+    let takes = |request: &Request| policy_for(&variant.policy, request).is_ok();
+    let splits = variant.flexible && takes(&Request::Flexible(Flexible::default()));
+    if splits || !takes(&Request::NonFixed) {
         merge(&mut spec);
     }
     if !variant.rerunnable {

@@ -25,7 +25,7 @@ use tokio::sync::{broadcast, oneshot};
 use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use super::view::View;
 use crate::cluster::Call;
-use crate::coallocator::{AskStanding, Explanation, GridMaker, Offers, explain, preview};
+use crate::coallocator::{AskStanding, Explanation, GridMaker, explain, preview};
 use crate::information::NoteStamp;
 use crate::intake::Command;
 use crate::links::LinkStanding;
@@ -267,7 +267,7 @@ impl ControlPlane {
         match &shapes.grid {
             Some(grid) if now.since(shapes.made_at).0 < Self::SHAPES_EXPIRY_MS => grid.clone(),
             _ => {
-                let grid = shapes.maker.snapshot(&self.shared, &Offers::default());
+                let grid = shapes.maker.snapshot(&self.shared);
                 shapes.made_at = now;
                 shapes.grid = Some(grid.clone());
                 shapes.fitting = None;

@@ -1,6 +1,6 @@
 //! The claimer: the claiming queue, in order of claiming time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use cospan_domain::claim::{ClaimTry, ClaimingQueue, plan_claim};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::command::{ExternalState, JobCommand};
 use cospan_domain::job::state::{Component, Job};
-use cospan_domain::resources::Resources;
+use cospan_domain::provisional::Deducted;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
 
@@ -17,6 +17,7 @@ use super::field::Field;
 use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::coallocator::GridMaker;
+use crate::deductions::HolderLife;
 use crate::job::{self, Order};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard, Owed};
@@ -37,8 +38,10 @@ pub struct Claimer {
     grid: GridMaker,
     /// When a try that waits for fresh reports became due.
     awaited: BTreeMap<JobId, Timestamp>,
-    /// Tries that were sent to their jobs, and what they take.
-    under_way: BTreeMap<JobId, Vec<(SiteName, Resources)>>,
+    /// Jobs that were sent a try and did not answer yet, however long that takes.
+    under_way: BTreeSet<JobId>,
+    /// What those tries take.
+    plans: HolderLife,
     depth: prometheus::IntGauge,
     looks_again: bool,
     dirty: Dirty,
@@ -63,7 +66,8 @@ impl Claimer {
             queue: ClaimingQueue::default(),
             grid: GridMaker::default(),
             awaited: BTreeMap::new(),
-            under_way: BTreeMap::new(),
+            under_way: BTreeSet::new(),
+            plans: HolderLife::new(shared.clone()),
             looks_again: false,
             shared,
             dirty,
@@ -101,11 +105,13 @@ impl Claimer {
     /// In order of claiming time, each on what those before it leave.
     fn claim_due(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
+        // Who does not answer is asked no second time: it may have written what it decided.
+        self.plans.lapsed(now);
         let view = self.shared.view.load();
         let due: Vec<JobId> = self.queue.due(now).map(|(_, job)| job).collect();
         let ready: Vec<&Arc<Job>> = due
             .iter()
-            .filter(|job| !self.under_way.contains_key(job))
+            .filter(|job| !self.under_way.contains(job))
             .filter_map(|job| view.jobs.get(job))
             .filter(|job| job.held.is_none())
             .collect();
@@ -118,8 +124,7 @@ impl Claimer {
             return;
         }
         let parameters = &self.shared.settings.job.claim;
-        let under_way = self.under_way.values().flatten();
-        let mut field = Field::new(&self.shared, &mut self.grid, under_way);
+        let mut field = Field::new(&self.shared, &mut self.grid);
         let tries: Vec<(Arc<Job>, ClaimTry)> = ready
             .into_iter()
             .map(|job| (job.clone(), plan_claim(job, parameters, now, &mut field)))
@@ -181,7 +186,9 @@ impl Claimer {
     fn send(&mut self, job: &Job, attempt: ClaimTry, ctx: &mut Context<Self>) {
         let id = job.id;
         self.awaited.remove(&id);
-        self.under_way.insert(id, uses(job, &attempt));
+        self.under_way.insert(id);
+        let now = self.shared.clock.now();
+        self.plans.deduct(id, now, uses(job, &attempt).into_iter());
         self.depth.set(self.under_way.len() as i64);
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
@@ -211,13 +218,19 @@ impl Claimer {
     }
 }
 
-/// What a try takes at which site.
-fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Resources)> {
+/// What a try takes at which site, of those that find it idle and of those that may promise it.
+fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
     let moved = |index| attempt.moves.iter().find(|(at, _)| *at == index).map(|(_, to)| to);
     let placed = attempt.start.iter().filter_map(|&index| {
-        let placement =
-            moved(index).or(job.components.get(index.0 as usize)?.placement.as_ref())?;
-        Some((placement.site.clone(), job.resources_of(index)?))
+        let before = job.components.get(index.0 as usize)?.placement.as_ref();
+        let resources = job.resources_of(index)?;
+        Some(match moved(index) {
+            Some(to) if before.is_none_or(|before| before.site != to.site) => {
+                (to.site.clone(), Deducted::moved(resources))
+            }
+            Some(to) => (to.site.clone(), Deducted::claimed(resources)),
+            None => (before?.site.clone(), Deducted::claimed(resources)),
+        })
     });
     placed.collect()
 }
@@ -274,6 +287,7 @@ impl Handler<Answered> for Claimer {
     fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Claimer);
         self.under_way.remove(&answer.job);
+        self.plans.end_job(answer.job);
         self.depth.set(self.under_way.len() as i64);
         match answer.taken {
             // Once for all tries that are answered at about the same time.

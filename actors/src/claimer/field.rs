@@ -36,19 +36,12 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Claims that were sent out and are not committed yet are in `under_way`.
-    pub(super) fn new<'b>(
-        shared: &'a Shared,
-        grid: &'a mut GridMaker,
-        under_way: impl Iterator<Item = &'b (SiteName, Resources)>,
-    ) -> Self {
+    /// As things are now.
+    pub(super) fn new(shared: &'a Shared, grid: &'a mut GridMaker) -> Self {
         let (view, now) = (shared.view.load(), shared.clock.now());
+        shared.deductions.expire(now);
         let (idle, staged) = (BTreeMap::new(), BTreeSet::new());
-        let mut field = Self { shared, view, now, grid, idle, base: None, staged };
-        for (site, used) in under_way {
-            field.take(site, used);
-        }
-        field
+        Self { shared, view, now, grid, idle, base: None, staged }
     }
 
     /// What a site's resource manager counts as idle, less what it cannot have counted.
@@ -66,6 +59,8 @@ impl<'a> Field<'a> {
                 idle.subtract(&holding.resources);
             }
         }
+        // Claims that were sent out and are not committed yet.
+        idle.subtract(&self.shared.deductions.at(site).claiming);
         Some(idle)
     }
 

@@ -6,11 +6,13 @@ use cospan_domain::ids::ComponentName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Component;
 use cospan_domain::labels::Labels;
+use cospan_domain::provisional::Deducted;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::units::{Bytes, DurationMs};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
 use super::*;
+use crate::deductions::HolderLife;
 use crate::live_state::SiteReport;
 use crate::settings::Staging;
 use crate::transfer::testing::{World, content, paused, queued, site};
@@ -72,10 +74,29 @@ fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
         {
             let job = two_at_delft(reading);
             let mut grid = GridMaker::default();
-            let mut field = Field::new(&world.shared, &mut grid, std::iter::empty());
+            let mut field = Field::new(&world.shared, &mut grid);
             let mut moves = |index| field.replace(&job, ComponentIndex(index)).map(|to| to.site);
             assert_eq!(moves(0), Some(site("Leiden")));
             assert_eq!(moves(1), both.then(|| site("Leiden")), "{reading:?}");
         }
+    });
+}
+
+#[test]
+fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
+    paused(async || {
+        let world = World::new(&["Delft"]);
+        world.settle().await;
+        says(&world, "Delft", 10);
+        let life = HolderLife::new(world.shared.clone());
+        let now = world.shared.clock.now();
+        let delft = |deducted| [(site("Delft"), deducted)].into_iter();
+        life.deduct(JobId(1), now, delft(Deducted::offered(Resources::processors(4))));
+        life.deduct(JobId(2), now, delft(Deducted::claimed(Resources::processors(3))));
+        let mut grid = GridMaker::default();
+        let idle = |grid: &mut GridMaker| Field::new(&world.shared, grid).idle_at(&site("Delft"));
+        assert_eq!(idle(&mut grid), Some(Resources::processors(7)));
+        drop(life);
+        assert_eq!(idle(&mut grid), Some(Resources::processors(10)));
     });
 }

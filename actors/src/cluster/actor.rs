@@ -15,6 +15,7 @@ use cospan_domain::units::Timestamp;
 use cospan_sites::port::Site;
 use tokio::sync::Semaphore;
 
+use super::bidding::Bidder;
 use super::gauges::Gauges;
 use super::poll::Seen;
 use super::reach::RoundTripSchedule;
@@ -49,6 +50,7 @@ pub struct Cluster {
     pub(super) seen: Seen,
     pub(super) schedule: RoundTripSchedule,
     pub(super) gauges: Gauges,
+    pub(super) bidder: Bidder,
     wake: Option<(Timestamp, SpawnHandle)>,
     /// When the record is to be looked at again.
     record_due: Option<Timestamp>,
@@ -94,6 +96,7 @@ impl Cluster {
             seen: Seen::default(),
             schedule,
             gauges,
+            bidder: Bidder::default(),
             wake: None,
             record_due: None,
             dirty,

@@ -1,6 +1,7 @@
 //! One actor per site: all calls to it, the one loop that polls it, its record.
 
 mod actor;
+mod bidding;
 mod calls;
 mod contact;
 mod gauges;
@@ -14,5 +15,6 @@ mod record;
 mod tests;
 
 pub use actor::Cluster;
+pub(crate) use bidding::{BidReply, Bidding, Reply};
 pub use calls::Call;
 pub use record::{AskAdmission, Charge, Ended, NotificationSent, SiteOrderMessage};

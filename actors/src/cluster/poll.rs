@@ -274,6 +274,9 @@ impl Cluster {
         let believed = |at: &Timestamp| is_believed(&self.shared, *at, now);
         let before = self.report.idle.as_ref().filter(|(at, _)| believed(at));
         let changed = corrected || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i);
+        if changed {
+            self.shared.live.note_change();
+        }
         if changed && self.shared.live.wanted() {
             self.shared.actors.co_allocator.look(&());
         }
@@ -323,6 +326,7 @@ impl Cluster {
         self.report.contact = self.contact.contact();
         let Some(contact) = changed else { return Vec::new() };
         self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.shared.live.note_change();
         self.contact_turned(contact, now);
         self.shared.actors.co_allocator.look(&());
         self.shared.actors.data_manager.look(&());

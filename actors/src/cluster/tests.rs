@@ -14,11 +14,11 @@ use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::DurationMs;
 
 use crate::cluster::Charge;
-use crate::coallocator::{GridMaker, Offers};
+use crate::coallocator::GridMaker;
 use crate::transfer::testing::{World, content, paused, site};
 
 fn grid(world: &World) -> std::sync::Arc<GridSnapshot> {
-    GridMaker::default().snapshot(&world.shared, &Offers::default())
+    GridMaker::default().snapshot(&world.shared)
 }
 
 fn contact(world: &World, name: &str) -> Contact {

@@ -9,6 +9,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::Job;
+use cospan_domain::provisional::Deducted;
 use cospan_domain::queue::{
     Groups, Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget,
     Standing, Trigger, Waiting,
@@ -16,11 +17,13 @@ use cospan_domain::queue::{
 use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
-use super::grid::{GridMaker, Offers};
+use super::bidding::Bids;
+use super::grid::GridMaker;
 use super::reserving::Seeking;
 use crate::actor_registry::{Dirty, Look};
 use crate::api::View;
 use crate::chaos::{self, Point};
+use crate::deductions::HolderLife;
 use crate::job::Order;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard, Owed};
@@ -40,13 +43,14 @@ pub struct CoAllocator {
     /// Lengths of the queues as shown, by class.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
     pub(super) grid: GridMaker,
-    pub(super) offers: Offers,
+    pub(super) plans: HolderLife,
+    pub(super) bids: Bids,
     /// Jobs that want a reservation.
     pub(super) seeking: Seeking,
     /// Jobs that were offered a place and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
     depth: prometheus::IntGauge,
-    scan: Option<Scan>,
+    pub(super) scan: Option<Scan>,
     /// Something changed during a scan: another follows.
     again: bool,
     interval_due: bool,
@@ -94,7 +98,8 @@ impl CoAllocator {
             groups: Groups::default(),
             lengths: Priority::ALL.map(length),
             grid: GridMaker::default(),
-            offers: Offers::default(),
+            plans: HolderLife::new(shared.clone()),
+            bids: Bids::default(),
             seeking: Seeking::default(),
             asked: BTreeSet::new(),
             scan: None,
@@ -137,7 +142,7 @@ impl CoAllocator {
         let (mut groups, mut changed) = (BTreeSet::new(), BTreeSet::new());
         for id in dirty {
             // Nothing else would withdraw it: with the offer goes the time when it expires.
-            if self.offers.remove(id) {
+            if self.plans.end_job(id) {
                 self.queues.withdraw_offer(id);
             }
             groups.extend(view.jobs.get(&id).and_then(|job| self.groups.note(job)));
@@ -163,17 +168,19 @@ impl CoAllocator {
         let tried = job.filter(|job| self.groups.has_turn(job));
         let waiting = tried.and_then(|job| Waiting::of_job(job, || self.shared.request_of(job)));
         match waiting {
-            Some(waiting) => self.queues.insert(waiting),
+            Some(waiting) => return self.queues.insert(waiting),
             None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
             None => self.queues.remove(id),
         }
+        self.forget_bids(id);
     }
 
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
         self.fold_dirty();
+        self.drop_void_round(ctx);
         let now = self.shared.clock.now();
-        for job in self.offers.expire(now) {
+        for job in self.plans.lapsed(now) {
             self.queues.withdraw_offer(job);
         }
         if self.scan.is_some() {
@@ -197,22 +204,27 @@ impl CoAllocator {
 
     fn begin(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
-        let grid = self.grid.snapshot(&self.shared, &self.offers);
+        let grid = self.grid.snapshot(&self.shared);
         let trigger = match std::mem::take(&mut self.interval_due) {
             true => Trigger::Interval,
             false => Trigger::Event,
         };
         self.again = false;
-        self.scan = Some(self.queues.begin_scan(trigger, grid, now));
+        self.scan = Some(self.queues.begin_scan(trigger, grid, now).with_rounds());
         self.slice(ctx);
     }
 
     /// One slice of a scan: about a millisecond, then everybody else has a turn.
-    fn slice(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn slice(&mut self, ctx: &mut Context<Self>) {
         let mut budget = SliceBudget::about_one_ms();
         while let Some(scan) = &mut self.scan {
             match self.queues.step(scan, &mut budget) {
                 ScanStep::Placed(offer) => self.offer(offer, &mut budget, ctx),
+                ScanStep::Announce(job, request) => {
+                    if self.announce(job, request, ctx) {
+                        return;
+                    }
+                }
                 ScanStep::Yield => {
                     let turn = tokio::task::yield_now().into_actor(self);
                     ctx.spawn(turn.map(|(), this, ctx| this.slice(ctx)));
@@ -220,6 +232,7 @@ impl CoAllocator {
                 }
                 ScanStep::Done(report) => {
                     self.scan = None;
+                    self.drop_granted();
                     self.finish(report, ctx);
                 }
             }
@@ -233,11 +246,16 @@ impl CoAllocator {
         chaos::reach_for("PlaceJob", Point::BeforeEffect);
         let (job, now) = (offer.job, self.shared.clock.now());
         let view = self.shared.view.load();
-        let Some(record) = view.jobs.get(&job) else { return self.queues.forget(job) };
+        let granted = self.bids.take_granted(job);
+        let Some(record) = view.jobs.get(&job) else {
+            self.plans.end_job(job);
+            return self.queues.forget(job);
+        };
         let room = room_for(&self.shared, &view, &offer.plan.placements);
         budget.spend(room.looks);
         if !room.is_there {
             // A claim moved there, or a job took it, since the scan began.
+            self.plans.end_job(job);
             self.queues.withdraw_offer(job);
             self.again = true;
             return;
@@ -246,7 +264,12 @@ impl CoAllocator {
         self.depth.set(self.asked.len() as i64);
         let placements = &offer.plan.placements;
         let promise = Promise::of(&self.shared, placements.iter());
-        self.offers.add(job, now, record.spec.uses(placements).collect());
+        // What sites hold for a granted plan is deducted already.
+        if granted.is_none() {
+            let offered = record.spec.uses(placements);
+            let offered = offered.map(|(site, used)| (site, Deducted::offered(used)));
+            self.plans.deduct(job, now, offered);
+        }
         let shared = self.shared.clone();
         let owed = Owed::new(ctx.address(), Answered { job, taken: false });
         let by = Some(offer.by);
@@ -263,7 +286,7 @@ impl CoAllocator {
             if let Some(promise) = promise {
                 promise.end(taken).await;
             }
-            // Whoever is built anew has no offers.
+            // Whoever is built anew has offered nothing.
             owed.settle(Answered { job, taken }).await;
         });
     }
@@ -279,7 +302,7 @@ impl CoAllocator {
         // pause the same offer would be made again before anybody had a turn.
         ctx.run_later(REFUSED_PAUSE, move |this, ctx| {
             this.is_answered(job);
-            this.offers.remove(job);
+            this.plans.end_job(job);
             this.queues.withdraw_offer(job);
             this.look(ctx);
         });
@@ -329,7 +352,9 @@ impl CoAllocator {
                 this.look(ctx);
             }));
         }
-        let next = self.queues.next_wake();
+        let interval = self.shared.settings.bids.interval;
+        let again = self.bids.next_due(self.shared.live.changes(), interval, now);
+        let next = self.queues.next_wake().into_iter().chain(again).min();
         if self.wake.as_ref().map(|(time, _)| *time) == next {
             return;
         }

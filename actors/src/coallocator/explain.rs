@@ -18,7 +18,7 @@ use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::estimate::{self, Estimate};
-use super::grid::{GridMaker, Offers};
+use super::grid::GridMaker;
 use crate::job::Silence;
 use crate::links::LinkStanding;
 use crate::shared::Shared;
@@ -129,7 +129,7 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
         .filter(|starvation_guard| starvation_guard.job != job.id);
     let mut grids = GridMaker::default();
     let grid = match job.phase {
-        Phase::Queued { .. } => grids.snapshot(shared, &Offers::default()),
+        Phase::Queued { .. } => grids.snapshot_for(shared, job.id),
         _ => grids.snapshot_without(shared, job).into(),
     };
     let estimate = estimate::of_job(shared, &grid, &request, job);
@@ -155,7 +155,7 @@ fn turn(shared: &Shared, job: &Job) -> Option<u32> {
 /// What would become of a job if it were submitted now; `request`: what it asks of sites.
 pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>) -> Explanation {
     let starvation_guard = shared.starvation_guard.load().as_ref().clone();
-    let grid = GridMaker::default().snapshot(shared, &Offers::default());
+    let grid = GridMaker::default().snapshot(shared);
     let estimate = estimate::of_request(shared, &grid, request, spec);
     Explanation {
         estimate,

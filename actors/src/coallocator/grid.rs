@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
-use cospan_domain::job::demands::holdings;
+use cospan_domain::job::demands::{Holding, holdings};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
     self, Acceptance, Belief, GridSite, GridSnapshot, Hindrance, PlacementRequest,
@@ -22,41 +22,6 @@ use crate::live_state::SiteReport;
 use crate::shared::Shared;
 use crate::transfer::{CopyKey, staged};
 
-/// Plans that were offered to jobs and are neither committed nor refused yet:
-/// deducted until then, or for five seconds.
-#[derive(Debug, Default)]
-pub struct Offers(BTreeMap<JobId, (Timestamp, Vec<(SiteName, Resources)>)>);
-
-impl Offers {
-    const VALID_MS: u64 = 5_000;
-
-    /// A plan was offered.
-    pub fn add(&mut self, job: JobId, at: Timestamp, uses: Vec<(SiteName, Resources)>) {
-        self.0.insert(job, (at, uses));
-    }
-
-    /// It was decided, or its job is not what it was; tells whether there was one.
-    pub fn remove(&mut self, job: JobId) -> bool {
-        self.0.remove(&job).is_some()
-    }
-
-    /// Jobs whose offer has waited too long.
-    pub fn expire(&mut self, now: Timestamp) -> Vec<JobId> {
-        let old = |at: &Timestamp| now.since(*at).0 > Self::VALID_MS;
-        let expired: Vec<JobId> =
-            self.0.iter().filter(|(_, (at, _))| old(at)).map(|(job, _)| *job).collect();
-        expired.iter().for_each(|job| drop(self.0.remove(job)));
-        expired
-    }
-
-    fn at(&self, site: &SiteName) -> Resources {
-        let mut sum = Resources::default();
-        let uses = self.0.values().flat_map(|(_, uses)| uses);
-        uses.filter(|(name, _)| name == site).for_each(|(_, used)| sum.add(used));
-        sum
-    }
-}
-
 type ReplicaIndex = BTreeMap<Digest, BTreeSet<SiteName>>;
 
 /// Makes snapshots, and keeps what seldom changes.
@@ -68,11 +33,27 @@ pub struct GridMaker {
 }
 
 impl GridMaker {
-    /// What is known now.
-    pub fn snapshot(&mut self, shared: &Shared, offers: &Offers) -> Arc<GridSnapshot> {
+    /// What is known now, less what is promised.
+    pub fn snapshot(&mut self, shared: &Shared) -> Arc<GridSnapshot> {
+        self.without_promises(shared, |_| Resources::default())
+    }
+
+    /// The same for a job that waits: what is promised to itself is there for it.
+    pub fn snapshot_for(&mut self, shared: &Shared, job: JobId) -> Arc<GridSnapshot> {
+        self.without_promises(shared, |site| shared.deductions.lock().of_job(site, job).placing)
+    }
+
+    fn without_promises(
+        &mut self,
+        shared: &Shared,
+        own: impl Fn(&SiteName) -> Resources,
+    ) -> Arc<GridSnapshot> {
         let isolated = shared.live.isolated();
+        shared.deductions.expire(shared.clock.now());
         Arc::new(self.known(shared, |mut site| {
-            site.pending.add(&offers.at(&site.name));
+            let mut promised = shared.deductions.at(&site.name).placing;
+            promised.subtract(&own(&site.name));
+            site.pending.add(&promised);
             if isolated {
                 site.acceptance = Acceptance::Closed(Hindrance::Isolated);
             }
@@ -150,15 +131,7 @@ fn site(
     let fresh = SiteRecord::new(name.clone());
     let record = view.sites.get(name).map_or(&fresh, |record| record.as_ref());
     let asked_at = report.idle.as_ref().map(|(asked_at, _)| *asked_at);
-    let (mut pending, mut ours, mut held) = (Resources::default(), Resources::default(), 0);
-    for holding in view.holdings.get(name).into_iter().flat_map(|holdings| holdings.values()) {
-        ours.add(&holding.resources);
-        held += 1;
-        // The site's own count includes what was submitted before it was asked.
-        if holding.visible_from.is_none_or(|from| asked_at.is_none_or(|asked| from > asked)) {
-            pending.add(&holding.resources);
-        }
-    }
+    let (pending, ours, held) = holding_sums(view.holdings.get(name), asked_at);
     let state = state(record, report.contact, held, now);
     GridSite {
         name: name.clone(),
@@ -174,6 +147,24 @@ fn site(
         serves_files: serves_files(record, report.contact, now),
         power_per_processor: shared.settings.powers.get(name).copied(),
     }
+}
+
+/// Of what jobs hold at a site that was asked then: what it does not show yet, all of it, and
+/// how many there are.
+pub(crate) fn holding_sums(
+    holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+    asked_at: Option<Timestamp>,
+) -> (Resources, Resources, u32) {
+    let (mut pending, mut ours, mut held) = (Resources::default(), Resources::default(), 0);
+    for holding in holdings.into_iter().flat_map(|holdings| holdings.values()) {
+        ours.add(&holding.resources);
+        held += 1;
+        // The site's own count includes what was submitted before it was asked.
+        if holding.visible_from.is_none_or(|from| asked_at.is_none_or(|asked| from > asked)) {
+            pending.add(&holding.resources);
+        }
+    }
+    (pending, ours, held)
 }
 
 /// Whether a component that was placed at a site that is tried out after errors may go there:

@@ -2,6 +2,9 @@
 //! all their components, on a snapshot of what is known.
 
 mod actor;
+mod bidding;
+#[cfg(test)]
+mod bidding_tests;
 mod estimate;
 mod explain;
 mod grid;
@@ -12,5 +15,5 @@ mod tests;
 pub use actor::{AskStanding, CoAllocator};
 pub use estimate::Estimate;
 pub use explain::{ExpectedTransfer, Explanation, SiteFigures, Wait, explain, preview};
-pub use grid::{GridMaker, Offers};
-pub(crate) use grid::{belief, is_believed, may_try_out};
+pub use grid::GridMaker;
+pub(crate) use grid::{belief, holding_sums, is_believed, may_try_out};

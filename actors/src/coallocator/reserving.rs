@@ -63,7 +63,7 @@ impl CoAllocator {
         let due = untold.into_iter().filter(|(_, not_before)| *not_before <= now);
         let due: Vec<&Arc<Job>> = due.filter_map(|(id, _)| view.jobs.get(&id)).collect();
         if !due.is_empty() {
-            let grid = self.grid.snapshot(&self.shared, &self.offers);
+            let grid = self.grid.snapshot(&self.shared);
             for job in due {
                 match sites_for(&self.shared, job, &grid, now) {
                     Ok(candidates) => self.tell_sites(job.id, candidates, ctx),

@@ -9,7 +9,7 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::DurationMs;
 
 use super::*;
-use crate::coallocator::{GridMaker, Offers};
+use crate::coallocator::GridMaker;
 use crate::journal::{Append, Change};
 use crate::settings::Staging;
 use crate::transfer::testing::{World, content, name, paused, queued, site};
@@ -56,7 +56,7 @@ fn copies_stay_as_replicas_in_the_budget_and_the_longest_unused_goes() {
         }
         tokio::time::sleep(Duration::from_secs(86_400)).await;
         assert!(world.is_ready(&key(1)) && world.is_ready(&key(2)), "a day later");
-        let grid = GridMaker::default().snapshot(&world.shared, &Offers::default());
+        let grid = GridMaker::default().snapshot(&world.shared);
         let mut sites = Vec::new();
         grid.replicas().visit_sites(&content(1).digest, &mut |site| sites.push(site.to_string()));
         assert_eq!(sites, ["Delft", "Leiden"], "placement knows of it");
@@ -134,7 +134,7 @@ fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
         let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
         let left = |world: &World| {
-            let grid = GridMaker::default().snapshot(&world.shared, &Offers::default());
+            let grid = GridMaker::default().snapshot(&world.shared);
             let left = |at: &str| grid.site(&site(at)).expect("a site").staging_left;
             (left("Leiden"), left("Delft"))
         };
@@ -160,7 +160,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
             world.add_file(&format!("input-{seed}"), content(seed), &["Delft"]).await;
         }
         world.place_job(1, content(1), "Leiden").await;
-        let grid = || GridMaker::default().snapshot(&world.shared, &Offers::default());
+        let grid = || GridMaker::default().snapshot(&world.shared);
         let staged = |seeds: &[u8]| {
             let grid = grid();
             seeds
@@ -199,7 +199,7 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
             acquisition: Default::default(),
         };
         let left = || {
-            let grid = GridMaker::default().snapshot(&world.shared, &Offers::default());
+            let grid = GridMaker::default().snapshot(&world.shared);
             grid.site(&site("Leiden")).expect("a site").staging_left
         };
         let fits = |seeds: &[u8]| {

@@ -44,6 +44,12 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
         tags.find(|tag| tag.instance == instance)
     });
     ensure!(left.is_none(), "{left:?} was left behind");
+    // Of what is deducted provisionally nothing outlives the plan, or the life of who made it.
+    let shared = plane_run.plane.shared();
+    let leaks = shared.provisional_leaks();
+    ensure!(leaks.is_empty(), "what is deducted is owned by no job: {leaks:?}");
+    let (open, shown) = (shared.deductions.open(), shared.metrics.provisional_plans.get());
+    ensure!((open, shown) == (0, 0), "{open} plans are open at rest, and {shown} are shown");
     for (site, held) in &view.holdings {
         ensure!(held.is_empty(), "ended jobs hold something at {site}");
     }

@@ -35,6 +35,9 @@ pub enum Decline {
     /// An input cannot be brought there.
     #[error("no known bandwidth from where the job's data is")]
     NoBandwidth,
+    /// It did not answer in time, or did not acknowledge what it was given.
+    #[error("it did not answer in time")]
+    Silent,
     /// Nothing can be measured by a run time of 0.
     #[error("the job says of no time that it runs")]
     NoRunTime,

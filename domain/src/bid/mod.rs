@@ -2,25 +2,33 @@
 //! multiple resource scheduling on a virtual map).
 //!
 //! A site answers [`bid`] for itself, from what it alone knows; whoever places the job only
-//! sorts, with [`choose`]. Both are functions of their arguments. Absent on purpose: what is
-//! promised while a round lasts, and the messages of one.
+//! sorts, with [`choose`]. Both are functions of their arguments. A round of messages is counted
+//! by [`Round`]; a site keeps what was announced to it at its [`Desk`]; [`Resubmissions`] tells
+//! when a job is announced again. Absent on purpose: what is promised while a round lasts (see
+//! [`crate::provisional`]).
 //!
 //! To add a dimension, add its file in `dimensions` and one line in the list of
 //! [`Dimension`].
 
 mod answer;
 mod choose;
+mod desk;
 mod dimension;
 mod dimensions;
 mod fragment;
 mod need;
+mod resubmission;
+mod round;
 mod weights;
 
 pub use answer::{Bid, Decline, SiteBid, bid};
 pub use choose::choose;
+pub use desk::{Desk, Unheard};
 pub use dimension::{Axis, Dimension};
 pub use fragment::fragment;
 pub use need::{Amounts, Need, Offer, Route, Terms};
+pub use resubmission::Resubmissions;
+pub use round::Round;
 pub use weights::{Weight, WeightError, Weights};
 
 #[cfg(test)]

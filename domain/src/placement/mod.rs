@@ -8,6 +8,7 @@
 //!
 //! To add a policy, add its file in [`policies`] and one line in the list there.
 
+pub mod bidding;
 pub mod dominant;
 pub mod estimate;
 pub mod grid;
@@ -31,6 +32,7 @@ pub mod split;
 pub mod submission;
 mod suppose;
 
+pub use bidding::{Asked, Given, Ground, takes_bids};
 pub use dominant::dominant_refusal;
 pub use grid::{
     Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape, Staged,

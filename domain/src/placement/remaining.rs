@@ -35,6 +35,38 @@ impl Remaining {
         }
     }
 
+    /// Of each site what it gives, by site index.
+    pub(super) fn of_given<'a>(
+        grid: &GridSnapshot,
+        given: impl Iterator<Item = Option<&'a Resources>>,
+    ) -> Self {
+        let (processors, others): (Vec<u32>, Vec<_>) = given
+            .map(|given| given.map_or_else(Default::default, |g| (g.processors, g.others.clone())))
+            .unzip();
+        Self {
+            processors,
+            others,
+            room: grid.sites().iter().map(|site| site.room.unwrap_or(u32::MAX)).collect(),
+            joined: vec![0; grid.sites().len()],
+            staged: BTreeMap::new(),
+        }
+    }
+
+    /// Takes what was found elsewhere to be there, as far as it is.
+    pub fn take_what_is_left(&mut self, site: usize, used: &Resources) {
+        let mut left = self.left(site);
+        left.subtract(used);
+        (self.processors[site], self.others[site]) = (left.processors, left.others);
+        self.join(site);
+    }
+
+    fn join(&mut self, site: usize) {
+        if self.joined[site] == 0 {
+            self.room[site] = self.room[site].saturating_sub(1);
+        }
+        self.joined[site] += 1;
+    }
+
     /// Processors left, by site index.
     pub fn processors(&self) -> &[u32] {
         &self.processors
@@ -67,10 +99,7 @@ impl Remaining {
     pub fn take(&mut self, site: usize, used: &Resources) {
         debug_assert!(self.covers(site, used), "taken from a site that does not have it");
         self.processors[site] = self.processors[site].saturating_sub(used.processors);
-        if self.joined[site] == 0 {
-            self.room[site] = self.room[site].saturating_sub(1);
-        }
-        self.joined[site] += 1;
+        self.join(site);
         for (name, count) in &used.others {
             if let Some(left) = self.others[site].get_mut(name) {
                 *left = left.saturating_sub(*count);

@@ -4,6 +4,7 @@
 //! One function (`obstacles`) knows all reasons. Choosing stops at the first, refusing
 //! keeps the nearest, explaining collects them all, so the three cannot disagree.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow::{Break, Continue};
 
 use super::grid::{Acceptance, GridSite, GridSnapshot, SiteShape};
@@ -45,7 +46,7 @@ pub struct Search<'a> {
     pub(super) request: &'a PlacementRequest,
     pub(super) grid: &'a GridSnapshot,
     /// Sites with each content of the request, by index, in order of name.
-    replicas: Vec<Vec<usize>>,
+    replicas: Cow<'a, [Vec<usize>]>,
     /// What is asked for as a whole, of which the request may be one split.
     pub(super) whole: &'a PlacementRequest,
     /// Whether the whole may go to sites that are tried out after errors; `false` where there
@@ -65,6 +66,30 @@ impl<'a> Search<'a> {
         Self::of_whole(request, request, tries_out(request, grid), grid)
     }
 
+    /// For one site's answer to the request, where it is known which sites have each of its
+    /// contents: which sites may be tried out, and which are avoided, is not looked up.
+    pub(super) fn knowing(
+        request: &'a PlacementRequest,
+        grid: &'a GridSnapshot,
+        replicas: &'a [Vec<usize>],
+    ) -> Self {
+        Self {
+            request,
+            grid,
+            replicas: Cow::Borrowed(replicas),
+            whole: request,
+            tries_out: false,
+            avoids: Vec::new(),
+            history: None,
+            made_up: Vec::new(),
+        }
+    }
+
+    /// Sites with each content of the request, by index.
+    pub(super) fn into_replicas(self) -> Vec<Vec<usize>> {
+        self.replicas.into_owned()
+    }
+
     /// The same for one of the splits that the request allows.
     pub(super) fn of_split(&self, split: &'a PlacementRequest) -> Self {
         Self::of_whole(split, self.whole, self.tries_out, self.grid)
@@ -82,7 +107,7 @@ impl<'a> Search<'a> {
         grid: &'a GridSnapshot,
     ) -> Self {
         let files = request.contents().iter().map(|content| request.file_of(*content));
-        let replicas = files.map(|content| sites_with(grid, &content)).collect();
+        let replicas = Cow::Owned(files.map(|content| sites_with(grid, &content)).collect());
         let mut search = Self {
             request,
             grid,

@@ -11,8 +11,8 @@ use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placed::PlacedBy;
 use crate::placement::{
-    self, GridSnapshot, PlacementContext, Plan, Refusal, Remaining, Silent, dominant_refusal,
-    find_policy,
+    self, GridSnapshot, PlacementContext, PlacementRequest, Plan, Refusal, Remaining, Silent,
+    dominant_refusal, find_policy, takes_bids,
 };
 use crate::planted;
 use crate::units::Timestamp;
@@ -53,6 +53,9 @@ pub struct Offer {
 pub enum ScanStep {
     /// A plan; go on with the same budget.
     Placed(Offer),
+    /// Sites are to bid for this job before anybody else is tried: what came of it is told by
+    /// [`Scan::resolve`]. Only where [`Scan::with_rounds`] asks for it.
+    Announce(JobId, Arc<PlacementRequest>),
     /// The budget is used up; go on later.
     Yield,
     /// Everyone was tried.
@@ -85,6 +88,12 @@ pub struct Scan {
     refused: BTreeSet<ShapeId>,
     pub(super) trying: Option<JobId>,
     starvation_guards: bool,
+    /// It is the one of an interval.
+    periodic: bool,
+    /// Sites bid for jobs in messages, where their policy has them do so.
+    rounds: bool,
+    /// What came of the last round that was announced.
+    resolved: Option<Resolved>,
     report: ScanReport,
 }
 
@@ -107,9 +116,20 @@ struct Lane {
     filled: bool,
 }
 
+/// What became of a round of bids: a plan and what made it, or why there is none.
+type Resolved = (JobId, Result<(Plan, PlacedBy), Refusal>);
+
+/// What trying one job came to.
+enum Attempted {
+    Placed(Offer),
+    Refused,
+    Announce(JobId, Arc<PlacementRequest>),
+}
+
 /// What trying one queue came to.
 enum Tried {
     Placed(Offer),
+    Announce(JobId, Arc<PlacementRequest>),
     Exhausted,
     OutOfBudget,
 }
@@ -137,9 +157,49 @@ impl Scan {
         self.trying
     }
 
+    /// Has sites bid for jobs whose policy takes bids, instead of working out here what each of
+    /// them would answer.
+    pub fn with_rounds(self) -> Self {
+        Self { rounds: true, ..self }
+    }
+
+    /// What came of the round that was announced for a job.
+    pub fn resolve(&mut self, job: JobId, outcome: Result<(Plan, PlacedBy), Refusal>) {
+        self.resolved = Some((job, outcome));
+    }
+
+    /// Whom to blame if what is done next panics.
+    pub fn blame(&mut self, job: Option<JobId>) {
+        self.trying = job;
+    }
+
+    /// The grid as it was when the scan began, to be kept.
+    pub fn shared_grid(&self) -> Arc<GridSnapshot> {
+        self.grid.clone()
+    }
+
+    /// Why it is made.
+    pub fn is_periodic(&self) -> bool {
+        self.periodic
+    }
+
     /// What is left of the grid after the plans so far.
     pub fn remaining(&self) -> &Remaining {
         &self.remaining
+    }
+
+    /// A plan that was made elsewhere takes what it uses.
+    fn take(&mut self, request: &PlacementRequest, plan: &Plan) {
+        self.remaining.begin_request();
+        for ((site, used), placement) in request.uses(plan).zip(&plan.placements) {
+            if let Some(index) = self.grid.index_of(&site) {
+                self.remaining.take_what_is_left(index, &used);
+                if self.grid.sites()[index].staging_left.is_some() {
+                    let contents = placement.sources.iter().map(|source| source.content);
+                    self.remaining.stage(index, contents);
+                }
+            }
+        }
     }
 
     /// The grid as it was when the scan began.
@@ -178,6 +238,9 @@ impl PlacementQueues {
             refused: BTreeSet::new(),
             trying: None,
             starvation_guards: true,
+            periodic: trigger == Trigger::Interval,
+            rounds: false,
+            resolved: None,
             report: ScanReport::default(),
         }
     }
@@ -198,6 +261,7 @@ impl PlacementQueues {
             match scan.stage {
                 Stage::Turn(class) => match self.try_class(scan, class, budget) {
                     Tried::Placed(offer) => return ScanStep::Placed(offer),
+                    Tried::Announce(job, request) => return ScanStep::Announce(job, request),
                     Tried::OutOfBudget => return ScanStep::Yield,
                     Tried::Exhausted => scan.stage = Stage::Count(class, None),
                 },
@@ -212,6 +276,7 @@ impl PlacementQueues {
                 },
                 Stage::Offer => match self.offer_by_weight(scan, budget) {
                     Tried::Placed(offer) => return ScanStep::Placed(offer),
+                    Tried::Announce(job, request) => return ScanStep::Announce(job, request),
                     Tried::OutOfBudget => return ScanStep::Yield,
                     Tried::Exhausted => scan.stage = Stage::Done,
                 },
@@ -238,7 +303,7 @@ impl PlacementQueues {
                 }
                 match self.try_class(scan, class, budget) {
                     Tried::Exhausted => {}
-                    Tried::OutOfBudget => return Tried::OutOfBudget,
+                    stop @ (Tried::OutOfBudget | Tried::Announce(..)) => return stop,
                     Tried::Placed(offer) => {
                         self.turns.placed(&self.parameters, class, offer.processors);
                         return Tried::Placed(offer);
@@ -259,23 +324,24 @@ impl PlacementQueues {
                 return Tried::OutOfBudget;
             }
             let (_, job, shape) = place;
-            let offer = match scan.refused.contains(&shape) {
-                true => None,
+            let attempted = match scan.refused.contains(&shape) {
+                true => Attempted::Refused,
                 false if !self.was_ready(class, place, scan.arrivals) => {
                     self.advance_lane(scan, class, place);
                     continue;
                 }
                 false => self.try_job(scan, job, shape, budget),
             };
-            match offer {
-                Some(offer) => {
+            match attempted {
+                Attempted::Announce(job, request) => return Tried::Announce(job, request),
+                Attempted::Placed(offer) => {
                     // The next of its shape is looked up while this one is still indexed.
                     self.advance_lane(scan, class, place);
                     self.offer(job);
                     scan.report.placed += 1;
                     return Tried::Placed(offer);
                 }
-                None => drop(scan.lanes[class as usize].heads.pop()),
+                Attempted::Refused => drop(scan.lanes[class as usize].heads.pop()),
             }
         }
         Tried::Exhausted
@@ -287,32 +353,54 @@ impl PlacementQueues {
         job: JobId,
         shape: ShapeId,
         budget: &mut SliceBudget,
-    ) -> Option<Offer> {
-        let request = Arc::clone(self.shapes.request(shape)?);
+    ) -> Attempted {
+        let Some(request) = self.shapes.request(shape).map(Arc::clone) else {
+            return Attempted::Refused;
+        };
         let effort = find_policy(request.policy()).map_or(1, |policy| policy.effort(&request));
         budget.spend(SliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
+        planted::plan_for(job);
+        if scan.rounds && takes_bids(&request, &scan.grid) {
+            let resolved = scan.resolved.take().filter(|(of, _)| *of == job);
+            scan.trying = None;
+            let Some((_, outcome)) = resolved else { return Attempted::Announce(job, request) };
+            if let Ok((plan, _)) = &outcome {
+                scan.take(&request, plan);
+            }
+            return self.attempted(scan, job, shape, &request, outcome);
+        }
         let mut context = PlacementContext {
             grid: &scan.grid,
             remaining: &mut scan.remaining,
             history: &mut self.history,
             observer: &mut Silent,
         };
-        planted::plan_for(job);
         let outcome = placement::place(&request, &mut context);
         let outcome = outcome.map(|plan| {
             let by = plan.placed_by(dominant_refusal(&request, &plan, &mut context));
             (plan, by)
         });
         scan.trying = None;
+        self.attempted(scan, job, shape, &request, outcome)
+    }
+
+    fn attempted(
+        &mut self,
+        scan: &mut Scan,
+        job: JobId,
+        shape: ShapeId,
+        request: &PlacementRequest,
+        outcome: Result<(Plan, PlacedBy), Refusal>,
+    ) -> Attempted {
         match outcome {
             Ok((plan, by)) => {
                 self.shapes.set_refusal(shape, None);
-                Some(Offer { job, plan, by, processors: request.processors() })
+                Attempted::Placed(Offer { job, plan, by, processors: request.processors() })
             }
             Err(refusal) => {
                 self.refused(scan, shape, refusal);
-                None
+                Attempted::Refused
             }
         }
     }

@@ -69,7 +69,7 @@ pub(super) fn decisions(report: &mut Report, quick: bool) -> Result<()> {
 }
 
 /// A plain component, a demanding one, and one with input.
-fn components() -> [ComponentRequest; 3] {
+pub(super) fn components() -> [ComponentRequest; 3] {
     let plain = ComponentRequest::of_resources(Resources::processors(4));
     let mut demanding = plain.clone();
     demanding.constraints =
@@ -80,7 +80,7 @@ fn components() -> [ComponentRequest; 3] {
     [plain, demanding, reading]
 }
 
-fn request(policy: &str, component: ComponentRequest) -> Result<PlacementRequest> {
+pub(super) fn request(policy: &str, component: ComponentRequest) -> Result<PlacementRequest> {
     let name = PolicyName::new(policy)?;
     let serves =
         |request: &Request| POLICIES.iter().any(|p| p.name() == policy && p.serves(request));
@@ -90,7 +90,7 @@ fn request(policy: &str, component: ComponentRequest) -> Result<PlacementRequest
 }
 
 /// 100 sites: eight files with three replicas each, and a link between every two.
-fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
+pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
     let resources =
         |processors| Resources { processors, others: [("memory_mb".into(), 1 << 40)].into() };
     let names: Vec<SiteName> = (0..SITES)

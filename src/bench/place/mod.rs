@@ -1,5 +1,6 @@
 //! Placement: what a decision and a scan cost, and how fast the actors place.
 
+mod bids;
 mod core;
 mod plane;
 mod stub;
@@ -18,5 +19,6 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     core::decisions(&mut report, quick)?;
     core::scans(&mut report, if quick { 10_000 } else { 100_000 })?;
     plane::bench(&mut report, place, quick)?;
+    bids::bench(&mut report, place, quick)?;
     Ok(report)
 }

@@ -49,7 +49,8 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     let plain = || job(&[1]);
     let rate = scene(&place.join("durable"), 1, 0, move |s| durable(s, share(20_000), plain))?;
     report.figure("place_durable_per_s", rate, "1/s", ">= 10000");
-    for policy in POLICIES.iter().copied() {
+    // Where sites bid the number of sites counts: see `bids`.
+    for policy in POLICIES.iter().copied().filter(|policy| !policy.takes_bids()) {
         let of_policy = move || job_under(policy);
         let at = place.join(policy.name());
         let rate = scene(&at, 1, 0, move |s| durable(s, share(5_000), of_policy))?;
@@ -86,9 +87,9 @@ fn at(values: &mut [f64], share: f64) -> f64 {
 }
 
 /// A control plane and its sites.
-struct Scene {
-    plane: ControlPlane,
-    sites: Vec<Arc<StubSite>>,
+pub(super) struct Scene {
+    pub(super) plane: ControlPlane,
+    pub(super) sites: Vec<Arc<StubSite>>,
 }
 
 struct Nobody;
@@ -111,7 +112,7 @@ fn often_scanned() -> Settings {
 }
 
 /// Runs `work` beside a control plane of so many sites, each with so many idle processors.
-fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
+pub(super) fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
     idle: u32,
@@ -183,7 +184,11 @@ fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<Co
 }
 
 impl Scene {
-    async fn until(&self, what: &str, mut holds: impl FnMut(&ControlPlane) -> bool) -> Result<()> {
+    pub(super) async fn until(
+        &self,
+        what: &str,
+        mut holds: impl FnMut(&ControlPlane) -> bool,
+    ) -> Result<()> {
         let begun = Instant::now();
         while !holds(&self.plane) {
             if begun.elapsed() > PATIENCE {
@@ -196,7 +201,7 @@ impl Scene {
 
     /// How many jobs are in this phase, as counted already: to look at each of them would
     /// take more of the arbiter's time than to place them.
-    fn count(plane: &ControlPlane, phase: PhaseKind) -> usize {
+    pub(super) fn count(plane: &ControlPlane, phase: PhaseKind) -> usize {
         let gauge = plane.shared().metrics.jobs.with_label_values(&[phase.as_str()]);
         usize::try_from(gauge.get()).unwrap_or(0)
     }
@@ -236,7 +241,7 @@ impl Scene {
     }
 
     /// So many jobs, in batches; their numbers.
-    async fn fill(
+    pub(super) async fn fill(
         &self,
         count: usize,
         job: impl Fn(usize) -> Result<Arc<JobSpec>>,
@@ -250,7 +255,7 @@ impl Scene {
     }
 }
 
-fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
+pub(super) fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
     shared_job(components, DurationMs::ZERO, WALL_TIME, 0)
 }
 

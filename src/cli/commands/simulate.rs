@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::simulate::grid::{Grid, GridError};
 use crate::simulate::report::{Report, ReportError, write_report};
 use crate::simulate::workload::{Estimates, OwnFiles, Source, WorkloadOptions};
-use crate::simulate::{self, SimulateError, Study, Variant, Watcher};
+use crate::simulate::{self, Copies, Rival, SimulateError, Study, Variant, Watcher};
 use progress::Display;
 
 /// A grid to begin with.
@@ -176,13 +176,26 @@ fn priority(class: ClassArg) -> Priority {
 /// Every combination of the values given. A label names what differs, or else the policy.
 fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliError> {
     for policy in &args.policy {
-        find_policy(policy)
-            .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
+        if Rival::named(policy.as_str()).is_none() {
+            find_policy(policy)
+                .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
+        }
     }
     let (label, policy) = (String::new(), default.clone());
-    let plain = Variant { label, policy, scheduler: None, load_scale: 1.0, rerunnable: true };
+    let plain = Variant {
+        label,
+        policy,
+        scheduler: None,
+        load_scale: 1.0,
+        rerunnable: true,
+        copies: Copies::One,
+        flexible: args.flexible,
+    };
     let mut variants = varied(vec![plain], &args.policy, |variant, policy| {
-        variant.policy = policy.clone();
+        match Rival::named(policy.as_str()) {
+            Some(rival) => (variant.policy, variant.copies) = (Rival::policy(), rival.copies),
+            None => variant.policy = policy.clone(),
+        }
         policy.to_string()
     });
     variants = varied(variants, &args.scheduler, |variant, scheduler| {
@@ -198,8 +211,9 @@ fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliErr
         variant.load_scale = *load_scale;
         format!("load x {load_scale}")
     });
+    let only = args.policy.first().unwrap_or(default);
     for variant in variants.iter_mut().filter(|variant| variant.label.is_empty()) {
-        variant.label = variant.policy.to_string();
+        variant.label = only.to_string();
     }
     let twice = |v: &&Variant| variants.iter().filter(|other| other.label == v.label).count() > 1;
     match variants.iter().find(twice) {

@@ -72,6 +72,14 @@ section! {
         /// `memory`, `disk`, `potential` and `data`, each from 0 to 1000, 1 if left out, and at least one
         /// above 0.
         "weights" => weights: Weights = Weights::default(), since "0.1.0";
+        /// A site that does not answer to a job of `mrs` within this time is passed over, and what
+        /// it set aside for the job is free again.
+        "bid_timeout" => bid_timeout: DurationMs = secs(1),
+            in DurationMs(10) => secs(60), since "0.1.0";
+        /// A job of `mrs` that found no place is announced to sites again when they report a
+        /// change, but at most once in this time.
+        "bid_interval" => bid_interval: DurationMs = secs(1),
+            in DurationMs(10) => DAY, since "0.1.0";
         /// What a site reads files with that lie there already, for `mrs`. Left out: in no time.
         "local_bandwidth" => local_bandwidth: Option<BitsPerSecond> = None,
             in BitsPerSecond(1) => BitsPerSecond(u64::MAX), since "0.1.0";

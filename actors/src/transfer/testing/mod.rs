@@ -459,6 +459,7 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         reconcile_interval: DurationMs::from_secs(300),
         submit_settle: BTreeMap::new(),
         transfer: Default::default(),
+        bids: Default::default(),
         links: pairs.filter(|(from, to)| from != to).map(link).collect(),
         network: Default::default(),
         staging: BTreeMap::new(),

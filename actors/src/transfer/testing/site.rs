@@ -26,6 +26,8 @@ pub(crate) struct Inside {
     pub(crate) hanging: bool,
     /// Status queries that it took so.
     pub(crate) hung: usize,
+    /// Its processors, all idle.
+    pub(crate) processors: u32,
     /// How long a message takes to a host and back; `None`: it never answers.
     pub(crate) round_trips: BTreeMap<HostName, Option<DurationUs>>,
     /// Hosts that it was told to measure the way to, and when.
@@ -80,6 +82,7 @@ impl FakeSite {
             up: true,
             hanging: false,
             hung: 0,
+            processors: 0,
             round_trips: BTreeMap::new(),
             measured: Vec::new(),
             files: BTreeMap::new(),
@@ -155,10 +158,10 @@ impl Site for FakeSite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        drop(self.answering()?);
+        let all = Resources::processors(self.answering()?.processors);
         Ok(SiteDescription {
-            total: Resources::default(),
-            largest_component: Resources::default(),
+            total: all.clone(),
+            largest_component: all,
             labels: Labels::default(),
             capabilities: Capabilities::default(),
             manager: "none".into(),
@@ -170,8 +173,9 @@ impl Site for FakeSite {
             self.inside().hung += 1;
             std::future::pending::<()>().await;
         }
-        let attempts = self.answering()?.attempts.clone();
-        Ok(SiteStatus { site_clock: None, idle: Resources::default(), attempts })
+        let inside = self.answering()?;
+        let (attempts, idle) = (inside.attempts.clone(), Resources::processors(inside.processors));
+        Ok(SiteStatus { site_clock: None, idle, attempts })
     }
 
     async fn submit(&self, _: &AttemptOrder) -> Result<Submitted, SiteError> {

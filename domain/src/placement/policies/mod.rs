@@ -5,7 +5,7 @@ use super::policy::Policy;
 /// Names each policy once: its file, and what in it is a policy.
 macro_rules! policies {
     ($($file:ident: $($policy:ident),+;)+) => {
-        $(mod $file;)+
+        $(pub(super) mod $file;)+
         $(pub use $file::{$($policy),+};)+
 
         /// Every policy, in the order in which people are told of them.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::cluster_minimization::in_order;
-use super::flexible::{bounds_of, first_that_fits, place_split};
+use super::flexible::{Bounds, Candidate, bounds_of, first_that_fits, place_split};
 use crate::bid::{Amounts, Bid, Decline, Need, Offer, Route, SiteBid, bid, choose, fragment};
 use crate::content::Content;
 use crate::job::spec::Request;
@@ -47,38 +47,35 @@ impl Policy for MultipleResources {
         context: &mut PlacementContext<'_>,
     ) -> Result<Plan, Refusal> {
         let search = Search::new(request, context.grid);
-        let round = Round::held(&search, context.remaining);
-        if context.observer.is_listening() {
-            context.observer.bids(round.told());
+        let answers = answers(&search, context.remaining);
+        place_answered(&search, context, answers)
+    }
+}
+
+/// Places a job by what every site has answered to it, by site index.
+///
+/// # Errors
+/// What they give does not cover it.
+pub(in crate::placement) fn place_answered(
+    search: &Search<'_>,
+    context: &mut PlacementContext<'_>,
+    answers: Vec<Result<Bid, Decline>>,
+) -> Result<Plan, Refusal> {
+    let request = search.request;
+    let round = Round { search, answers };
+    if context.observer.is_listening() {
+        context.observer.bids(round.told());
+    }
+    let parts = round.takers(context.remaining);
+    match request.request() {
+        Request::Fixed | Request::NonFixed => in_order(search, context, &parts, Rule::Nearest),
+        Request::Flexible(_) if !request.splits().is_empty() => {
+            first_that_fits(search, context, &parts)
         }
-        let parts = round.takers(context.remaining);
-        match request.request() {
-            Request::Fixed | Request::NonFixed => in_order(&search, context, &parts, Rule::Nearest),
-            Request::Flexible(_) if !request.splits().is_empty() => {
-                first_that_fits(&search, context, &parts)
-            }
-            Request::Flexible(_) => {
-                let (total, bounds) = bounds_of(request, context)?;
-                place_split(
-                    &search,
-                    context,
-                    Rule::Nearest,
-                    &total,
-                    bounds,
-                    |candidates, bounds| {
-                        let usable = |site: &usize| {
-                            candidates.iter().find(|candidate| candidate.site == *site)
-                        };
-                        let sites = candidates.iter().map(|candidate| candidate.site);
-                        let order = round.order(sites);
-                        let taken: Vec<_> = order.iter().filter_map(usable).collect();
-                        let most: Vec<u32> =
-                            taken.iter().map(|candidate| candidate.usable).collect();
-                        let parts = fragment(bounds.total, bounds.min, bounds.most, &most);
-                        parts.into_iter().map(|(at, size)| (taken[at].site, size)).collect()
-                    },
-                )
-            }
+        Request::Flexible(_) => {
+            let (total, bounds) = bounds_of(request, context)?;
+            let split = |candidates: &[Candidate], bounds| round.split(candidates, bounds);
+            place_split(search, context, Rule::Nearest, &total, bounds, split)
         }
     }
 }
@@ -89,14 +86,7 @@ struct Round<'a> {
     answers: Vec<Result<Bid, Decline>>,
 }
 
-impl<'a> Round<'a> {
-    fn held(search: &'a Search<'a>, remaining: &Remaining) -> Self {
-        let need = need(search);
-        let sites = 0..search.grid.sites().len();
-        let answer = |site| bid(&need, &offer(search, remaining, site)?);
-        Self { search, answers: sites.map(answer).collect() }
-    }
-
+impl Round<'_> {
     fn told(&self) -> Vec<SiteBid> {
         let answers = self.search.grid.sites().iter().zip(&self.answers);
         let told = answers
@@ -117,11 +107,34 @@ impl<'a> Round<'a> {
             sites.filter_map(|site| Some((site, self.answers[site].as_ref().ok()?))).collect();
         choose(&bids).into_iter().map(|at| bids[at].0).collect()
     }
+
+    /// Sites and sizes for a total that may be split.
+    fn split(&self, candidates: &[Candidate], bounds: Bounds) -> Vec<(usize, u32)> {
+        let usable = |site: &usize| candidates.iter().find(|candidate| candidate.site == *site);
+        let order = self.order(candidates.iter().map(|candidate| candidate.site));
+        let taken: Vec<_> = order.iter().filter_map(usable).collect();
+        let most: Vec<u32> = taken.iter().map(|candidate| candidate.usable).collect();
+        let parts = fragment(bounds.total, bounds.min, bounds.most, &most);
+        parts.into_iter().map(|(at, size)| (taken[at].site, size)).collect()
+    }
 }
 
-/// What the job needs as a whole.
-fn need(search: &Search<'_>) -> Need {
-    let request = search.request;
+/// What each site answers to a job, by site index.
+fn answers(search: &Search<'_>, remaining: &Remaining) -> Vec<Result<Bid, Decline>> {
+    let potential = source_potential(search);
+    let need = Need { source_potential: potential, ..need(search.request) };
+    let sites = 0..search.grid.sites().len();
+    let free = |site: usize| Amounts {
+        processors: remaining.processors()[site].into(),
+        power: Mflops::default(),
+        memory_mb: remaining.other(site, MEMORY),
+        disk_mb: remaining.other(site, DISK),
+    };
+    sites.map(|site| bid(&need, &offer(search, site, free(site))?)).collect()
+}
+
+/// What the job needs as a whole, wherever its data is.
+pub(in crate::placement) fn need(request: &PlacementRequest) -> Need {
     let mut amounts =
         Amounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..Amounts::default() };
     let mut add = |processors: u32, memory_mb: u64, disk_mb: u64| {
@@ -136,13 +149,13 @@ fn need(search: &Search<'_>) -> Need {
         let processors = if gflops == 0 { asked.processors } else { 0 };
         add(processors, asked.other(MEMORY), asked.other(DISK));
     }
-    Need { amounts, source_potential: source_potential(search), terms: *request.terms() }
+    Need { amounts, source_potential: BitsPerSecond(0), terms: *request.terms() }
 }
 
-const DISK: &str = "disk_mb";
+pub(in crate::placement) const DISK: &str = "disk_mb";
 
 /// Potential of the site with the most of the job's data, of equal ones of the first by name.
-fn source_potential(search: &Search<'_>) -> BitsPerSecond {
+pub(in crate::placement) fn source_potential(search: &Search<'_>) -> BitsPerSecond {
     let mut held = vec![0_u64; search.grid.sites().len()];
     for content in search.request.contents() {
         for &site in search.replicas_of(*content) {
@@ -154,15 +167,14 @@ fn source_potential(search: &Search<'_>) -> BitsPerSecond {
     source.map_or(BitsPerSecond(0), |source| search.grid.potential(source))
 }
 
-/// What a site has for the job.
-fn offer(search: &Search<'_>, remaining: &Remaining, site: usize) -> Result<Offer, Decline> {
+/// What a site with so much free has for the job.
+pub(in crate::placement) fn offer(
+    search: &Search<'_>,
+    site: usize,
+    free: Amounts,
+) -> Result<Offer, Decline> {
     Ok(Offer {
-        free: Amounts {
-            processors: remaining.processors()[site].into(),
-            power: Mflops::default(),
-            memory_mb: remaining.other(site, MEMORY),
-            disk_mb: remaining.other(site, DISK),
-        },
+        free,
         power_per_processor: search.grid.sites()[site].power_per_processor,
         potential: search.grid.potential(site),
         routes: routes(search, site)?,

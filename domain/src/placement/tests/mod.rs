@@ -1,3 +1,4 @@
+mod bidding;
 mod chunks;
 mod close_to_files;
 mod connected;

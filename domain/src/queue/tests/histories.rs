@@ -192,6 +192,7 @@ impl Both {
                 match self.queues.step(&mut scan, &mut left) {
                     ScanStep::Placed(offer) => break Ok(offer),
                     ScanStep::Done(report) => break Err(report),
+                    ScanStep::Announce(..) => panic!("no rounds are asked for"),
                     ScanStep::Yield => {
                         prop_assert_eq!(left, SliceBudget(0), "it yields too early");
                         left = SliceBudget(slice);

@@ -72,6 +72,7 @@ fn scan(
         match queues.step(&mut scan, &mut SliceBudget(u32::MAX)) {
             ScanStep::Placed(offer) => placed.push(offer.job),
             ScanStep::Yield => panic!("the budget is endless"),
+            ScanStep::Announce(..) => panic!("no rounds are asked for"),
             ScanStep::Done(report) => {
                 placed.iter().for_each(|&job| queues.remove(job));
                 return (placed.iter().map(|job| job.0).collect(), report);

@@ -1,6 +1,10 @@
 //! Scans: who is tried, in which order, and in slices.
 
 use super::*;
+use crate::bid::Decline;
+use crate::placement::testing::under;
+use crate::placement::{Asked, Ground};
+use crate::resources::Resources;
 use Priority::{High, Low};
 
 /// QS-6.
@@ -29,6 +33,7 @@ fn a_scan_does_not_try_who_arrived_after_it_began() {
                 queues.insert(waiting(5, High, 5));
             }
             ScanStep::Yield => panic!("the budget is endless"),
+            ScanStep::Announce(..) => panic!("no rounds are asked for"),
             ScanStep::Done(_) => break,
         }
     }
@@ -74,6 +79,7 @@ fn a_slice_stops_at_its_budget_and_slices_add_up_to_the_whole() {
             match queues.step(&mut scan, &mut left) {
                 ScanStep::Placed(offer) => placed.push(offer.job.0),
                 ScanStep::Yield => (slices, left) = (slices + 1, SliceBudget(budget)),
+                ScanStep::Announce(..) => panic!("no rounds are asked for"),
                 ScanStep::Done(report) => break report,
             }
         };
@@ -127,4 +133,34 @@ fn an_offer_takes_its_processors_from_the_rest_of_the_scan() {
     assert!(matches!(queues.step(&mut scan, budget), ScanStep::Placed(_)));
     assert!(matches!(queues.step(&mut scan, budget), ScanStep::Done(_)));
     assert_eq!(scan.grid().usable()[0].processors, 10, "the snapshot is as it was");
+}
+
+/// A waiting job for which sites bid.
+fn bid_for(job: u64, size: u32) -> Waiting {
+    waiting_for(job, High, under("mrs", &sizes(&[size])))
+}
+
+#[test]
+fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
+    let mut queues = queues_of(by_the_clock(), [bid_for(1, 6), waiting(2, High, 6), bid_for(3, 2)]);
+    let budget = &mut SliceBudget(u32::MAX);
+    let mut scan = queues.begin_scan(Trigger::Interval, idle(10), seconds(100)).with_rounds();
+    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else { panic!() };
+    assert_eq!((job, request.components()[0].resources.processors), (JobId(1), 6));
+    assert_eq!(scan.remaining().processors(), [10], "nothing is taken before the sites have bid");
+    let ground = Ground::new(&request, scan.shared_grid());
+    let asked = Asked::new(request);
+    let free = scan.remaining().processors()[0];
+    let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
+    scan.resolve(job, asked.decide(&ground, &answers));
+    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else { panic!() };
+    assert_eq!((offer.job, scan.remaining().processors()), (JobId(1), &[4][..]));
+    // The second has no room left; of the third nobody gives enough.
+    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else { panic!() };
+    assert_eq!(job, JobId(3));
+    let nobody = [Err(Decline::Silent)];
+    let asked = Asked::new(request);
+    scan.resolve(job, asked.decide(&ground, &nobody));
+    let ScanStep::Done(report) = queues.step(&mut scan, budget) else { panic!() };
+    assert_eq!((report.placed, report.shapes_refused), (1, 2));
 }

@@ -1,0 +1,406 @@
+//! Rounds in which sites bid for a job: announced to all, answered by each for itself, sorted
+//! here. One at a time, and the scan waits for it: who is tried next finds what is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::bid::{Decline, Resubmissions, Round};
+use cospan_domain::ids::JobId;
+use cospan_domain::placed::PlacedBy;
+use cospan_domain::placement::{Asked, Given, Ground, PlacementRequest, Plan, Refusal};
+use cospan_domain::provisional::DeductionKey;
+use cospan_domain::queue::Scan;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use tracing::debug;
+
+use super::actor::CoAllocator;
+use crate::chaos;
+use crate::cluster::{BidReply, Bidding, Reply};
+use crate::deductions::LEASE;
+use crate::supervision::ActorKind;
+
+/// What is known of jobs that sites bid for.
+#[derive(Default)]
+pub(super) struct Bids {
+    open: Option<Open>,
+    waiting: Resubmissions,
+    /// Why the last round about a job came to nothing.
+    refusals: BTreeMap<JobId, Refusal>,
+    /// What sites were told of jobs that wait.
+    announced: BTreeMap<JobId, Arc<Asked>>,
+    /// The last plan that all its sites have acknowledged, until it is offered.
+    granted: Option<DeductionKey>,
+}
+
+/// A round.
+struct Open {
+    key: DeductionKey,
+    asked: Arc<Asked>,
+    ground: Arc<Ground>,
+    round: Round<Given>,
+    stage: Stage,
+    timer: SpawnHandle,
+    /// Changes known when it was announced.
+    changes: u64,
+}
+
+enum Stage {
+    /// Sites are bidding.
+    Answers,
+    /// The sites of a plan are to acknowledge what they were given.
+    Acknowledgements(Box<Dispatch>),
+}
+
+struct Dispatch {
+    answers: Vec<Result<Given, Decline>>,
+    plan: Plan,
+    by: PlacedBy,
+    /// All sites of the plan, by index.
+    uses: BTreeMap<usize, Resources>,
+    /// Those that did not acknowledge yet.
+    awaited: BTreeMap<usize, Resources>,
+}
+
+impl Bids {
+    /// When a job that waits may be announced again by what was reported already.
+    pub(super) fn next_due(
+        &self,
+        changes: u64,
+        interval: DurationMs,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        self.waiting.next_due(changes, interval, now)
+    }
+
+    /// The deductions of a granted plan for this job go over to whoever offers it.
+    pub(super) fn take_granted(&mut self, job: JobId) -> Option<DeductionKey> {
+        self.granted.take_if(|key| key.job == job)
+    }
+}
+
+impl CoAllocator {
+    /// A scan came to a job that sites are to bid for; whether it waits for a round now.
+    pub(super) fn announce(
+        &mut self,
+        job: JobId,
+        request: Arc<PlacementRequest>,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let (now, changes) = (self.shared.clock.now(), self.shared.live.changes());
+        let interval = self.shared.settings.bids.interval;
+        let Some(scan) = &mut self.scan else { return false };
+        let refused = self.bids.refusals.get(&job);
+        let waits = |_: &&Refusal| {
+            let in_turn = scan.is_periodic();
+            !self.bids.waiting.may_announce(job, changes, in_turn, interval, now)
+        };
+        if let Some(refusal) = refused.filter(waits) {
+            scan.resolve(job, Err(refusal.clone()));
+            return false;
+        }
+        let ground = Arc::new(Ground::new(&request, scan.shared_grid()));
+        self.drop_granted();
+        let known = self.bids.announced.get(&job).filter(|asked| **asked.request() == *request);
+        let asked = known.cloned();
+        let is_known = asked.is_some();
+        let asked = asked.unwrap_or_else(|| Arc::new(Asked::new(request)));
+        if !is_known && self.bids.announced.insert(job, asked.clone()).is_some() {
+            self.broadcast(|| Bidding::Cancel(job));
+        }
+        let lease = now + self.shared.settings.bids.timeout + LEASE;
+        let key = self.plans.open(job, lease);
+        let round = Round::new(ground.grid().sites().len());
+        let timer = self.bid_timer(ctx);
+        let stage = Stage::Answers;
+        let open = Open { key, asked, ground, round, stage, timer, changes };
+        self.bids.open = Some(open);
+        self.send_announcements(!is_known, ctx);
+        true
+    }
+
+    fn send_announcements(&mut self, in_full: bool, ctx: &mut Context<Self>) {
+        let Some(open) = &mut self.bids.open else { return };
+        let sites = open.ground.grid().sites();
+        let mut absent = vec![true; sites.len()];
+        let reply = ctx.address();
+        let mut from = 0;
+        // Both are in order of name.
+        self.shared.actors.clusters.visit(|name, addr| {
+            while sites.get(from).is_some_and(|site| site.name < *name) {
+                from += 1;
+            }
+            if sites.get(from).is_some_and(|site| site.name == *name) {
+                absent[from] = false;
+                // One for each site and round.
+                addr.do_send(Bidding::Announce {
+                    key: open.key,
+                    site: from,
+                    asked: in_full.then(|| open.asked.clone()),
+                    ground: open.ground.clone(),
+                    reply: reply.clone(),
+                });
+            }
+        });
+        let absent = absent.iter().enumerate().filter(|(_, absent)| **absent);
+        absent.for_each(|(site, _)| open.round.unreachable(site));
+        if open.round.is_complete() {
+            // Not now: whoever announces goes on when the answers are there.
+            ctx.notify(Closes(open.key));
+        }
+    }
+
+    fn bid_timer(&self, ctx: &mut Context<Self>) -> SpawnHandle {
+        let timeout = Duration::from_millis(self.shared.settings.bids.timeout.0);
+        ctx.run_later(timeout, |this, ctx| this.bids_overdue(ctx))
+    }
+
+    /// Tells all sites.
+    fn broadcast(&self, message: impl Fn() -> Bidding) {
+        self.shared.actors.clusters.visit(|_, addr| addr.do_send(message()));
+    }
+
+    fn replied(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
+        let Some(open) = self.bids.open.as_mut().filter(|open| open.key == reply.key) else {
+            return;
+        };
+        match (reply.what, &mut open.stage) {
+            (Reply::Answer(answer), Stage::Answers) => {
+                open.round.heard(reply.site, *answer);
+                if open.round.is_complete() {
+                    self.all_answered(ctx);
+                }
+            }
+            (Reply::Unheard(why), Stage::Answers) => {
+                debug!(job = %reply.key.job, ?why, "told again what the job asks for");
+                self.tell_again(reply.site, ctx);
+            }
+            (Reply::Acknowledged, Stage::Acknowledgements(dispatch)) => {
+                dispatch.awaited.remove(&reply.site);
+                open.round.sent(1);
+                if dispatch.awaited.is_empty() {
+                    self.granted(ctx);
+                }
+            }
+            (Reply::Answer(_) | Reply::Unheard(_), Stage::Acknowledgements(_))
+            | (Reply::Acknowledged, Stage::Answers) => {}
+        }
+    }
+
+    /// A site forgot the requirements, or knows others: these count.
+    fn tell_again(&mut self, site: usize, ctx: &mut Context<Self>) {
+        let Some(open) = &mut self.bids.open else { return };
+        let Some(place) = open.ground.grid().sites().get(site) else { return };
+        let (key, asked) = (open.key, Some(open.asked.clone()));
+        let (ground, reply) = (open.ground.clone(), ctx.address());
+        if let Some(addr) = self.shared.actors.clusters.addr(&place.name) {
+            open.round.sent(3);
+            addr.do_send(Bidding::Cancel(key.job));
+            addr.do_send(Bidding::Announce { key, site, asked, ground, reply });
+        }
+    }
+
+    /// Who has not answered, or acknowledged, is passed over.
+    fn bids_overdue(&mut self, ctx: &mut Context<Self>) {
+        let Some(open) = &mut self.bids.open else { return };
+        let Stage::Acknowledgements(dispatch) = &mut open.stage else {
+            return self.all_answered(ctx);
+        };
+        let ledgers = self.shared.deductions.lock();
+        let sites = open.ground.grid().sites();
+        // It may be only the acknowledgement that is lost.
+        dispatch.awaited.retain(|site, _| !ledgers.is_held(&open.key, &sites[*site].name));
+        drop(ledgers);
+        if dispatch.awaited.is_empty() {
+            return self.granted(ctx);
+        }
+        let silent: Vec<usize> = dispatch.awaited.keys().copied().collect();
+        let mut answers = std::mem::take(&mut dispatch.answers);
+        silent.into_iter().for_each(|site| answers[site] = Err(Decline::Silent));
+        self.decide_bids(answers, ctx);
+    }
+
+    fn all_answered(&mut self, ctx: &mut Context<Self>) {
+        let Some(open) = &mut self.bids.open else { return };
+        let answers = open.round.close();
+        self.decide_bids(answers, ctx);
+    }
+
+    /// Sorts the answers; the job goes out if they cover it in order.
+    fn decide_bids(&mut self, mut answers: Vec<Result<Given, Decline>>, ctx: &mut Context<Self>) {
+        loop {
+            let Some(open) = &self.bids.open else { return };
+            if let Some(scan) = &mut self.scan {
+                scan.blame(Some(open.key.job));
+            }
+            let decided = open.asked.decide(&open.ground, &answers);
+            if let Some(scan) = &mut self.scan {
+                scan.blame(None);
+            }
+            let (plan, by) = match decided {
+                Ok(decided) => decided,
+                Err(refusal) => return self.not_covered(refusal, ctx),
+            };
+            match self.award(plan, by, answers, ctx) {
+                Ok(()) => return,
+                Err(left) => answers = left,
+            }
+        }
+    }
+
+    /// Sends the job to the sites of the plan.
+    ///
+    /// # Errors
+    /// One of them is not there any more: the answers without it.
+    fn award(
+        &mut self,
+        plan: Plan,
+        by: PlacedBy,
+        mut answers: Vec<Result<Given, Decline>>,
+        ctx: &mut Context<Self>,
+    ) -> Result<(), Vec<Result<Given, Decline>>> {
+        let Some(open) = &mut self.bids.open else { return Ok(()) };
+        let sites = open.ground.grid().sites();
+        let mut uses: BTreeMap<usize, Resources> = BTreeMap::new();
+        for (site, used) in open.asked.request().uses(&plan) {
+            if let Some(index) = open.ground.grid().index_of(&site) {
+                uses.entry(index).or_default().add(&used);
+            }
+        }
+        let clusters = &self.shared.actors.clusters;
+        let addr = |site: usize| clusters.addr(&sites[site].name).map(|addr| (site, addr));
+        let addrs: Vec<_> = uses.keys().filter_map(|site| addr(*site)).collect();
+        if let Some(gone) = uses.keys().find(|site| addrs.iter().all(|(at, _)| at != *site)) {
+            answers[*gone] = Err(Decline::Silent);
+            return Err(answers);
+        }
+        // What an earlier plan of this round gave to others is free again.
+        let mut ledgers = self.shared.deductions.lock();
+        if let Stage::Acknowledgements(before) = &open.stage {
+            let dropped = before.uses.keys().filter(|site| !uses.contains_key(site));
+            dropped.for_each(|site| ledgers.release(&open.key, &sites[*site].name));
+        }
+        ledgers.extend(&open.key, self.shared.clock.now() + LEASE);
+        drop(ledgers);
+        open.round.sent(addrs.len() as u64);
+        for (site, addr) in addrs {
+            let used = uses[&site].clone();
+            addr.do_send(Bidding::Award { key: open.key, site, used, reply: ctx.address() });
+        }
+        let awaited = uses.clone();
+        open.stage =
+            Stage::Acknowledgements(Box::new(Dispatch { answers, plan, by, uses, awaited }));
+        ctx.cancel_future(open.timer);
+        let timeout = Duration::from_millis(self.shared.settings.bids.timeout.0);
+        open.timer = ctx.run_later(timeout, |this, ctx| this.bids_overdue(ctx));
+        Ok(())
+    }
+
+    /// All sites of the plan have acknowledged: the others are told that the job went there.
+    fn granted(&mut self, ctx: &mut Context<Self>) {
+        let Some(mut open) = self.bids.open.take() else { return };
+        ctx.cancel_future(open.timer);
+        let Stage::Acknowledgements(dispatch) = open.stage else { return };
+        let sites = open.ground.grid().sites();
+        let chosen: Vec<_> = dispatch.uses.keys().map(|site| &sites[*site].name).collect();
+        let mut clears = 0;
+        self.shared.actors.clusters.visit(|name, addr| {
+            if !chosen.contains(&name) {
+                clears += 1;
+                addr.do_send(Bidding::Clear(open.key));
+            }
+        });
+        open.round.sent(clears);
+        self.shared.deductions.lock().extend(&open.key, self.shared.clock.now() + LEASE);
+        let metrics = &self.shared.metrics;
+        metrics.bid_rounds.with_label_values(&["placed"]).inc();
+        metrics.bid_messages.inc_by(open.round.messages());
+        self.bids.announced.remove(&open.key.job);
+        self.bids.waiting.forget(open.key.job);
+        self.bids.refusals.remove(&open.key.job);
+        self.bids.granted = Some(open.key);
+        let Dispatch { plan, by, .. } = *dispatch;
+        self.resolve(open.key.job, Ok((plan, by)), ctx);
+    }
+
+    /// What sites give does not cover the job: it is free again, and the job waits.
+    fn not_covered(&mut self, refusal: Refusal, ctx: &mut Context<Self>) {
+        let Some(open) = self.bids.open.take() else { return };
+        ctx.cancel_future(open.timer);
+        let (job, now) = (open.key.job, self.shared.clock.now());
+        debug!(%job, %refusal.reason, "no bids cover the job");
+        self.shared.deductions.lock().end(&open.key);
+        self.shared.metrics.bid_rounds.with_label_values(&["not-covered"]).inc();
+        // Gone meanwhile, it was cancelled at all sites.
+        if self.bids.announced.contains_key(&job) {
+            self.bids.waiting.refused(job, open.changes, now);
+            self.bids.refusals.insert(job, refusal.clone());
+        }
+        self.resolve(job, Err(refusal), ctx);
+    }
+
+    fn resolve(
+        &mut self,
+        job: JobId,
+        outcome: Result<(Plan, PlacedBy), Refusal>,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(scan) = &mut self.scan {
+            Scan::resolve(scan, job, outcome);
+            self.slice(ctx);
+        }
+    }
+
+    /// A round about a job that changed meanwhile is over: nothing is deducted for it any more.
+    pub(super) fn drop_void_round(&mut self, ctx: &mut Context<Self>) {
+        let is_void = |open: &mut Open| !self.shared.deductions.lock().is_open(&open.key);
+        if let Some(open) = self.bids.open.take_if(is_void) {
+            ctx.cancel_future(open.timer);
+            // Announced anew if it still waits.
+            self.slice(ctx);
+        }
+    }
+
+    /// A granted plan that nobody took up: its job changed while sites were bidding.
+    pub(super) fn drop_granted(&mut self) {
+        if let Some(key) = self.bids.granted.take() {
+            self.shared.deductions.lock().end(&key);
+        }
+    }
+
+    /// A job waits no more: sites that know it forget it.
+    pub(super) fn forget_bids(&mut self, job: JobId) {
+        self.bids.waiting.forget(job);
+        self.bids.refusals.remove(&job);
+        if self.bids.announced.remove(&job).is_some() {
+            self.broadcast(|| Bidding::Cancel(job));
+        }
+    }
+}
+
+/// Nobody is waited for in a round.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Closes(DeductionKey);
+
+impl Handler<Closes> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Closes(key): Closes, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        if self.bids.open.as_ref().is_some_and(|open| open.key == key) {
+            self.all_answered(ctx);
+        }
+    }
+}
+
+impl Handler<BidReply> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.replied(reply, ctx);
+    }
+}

@@ -1,0 +1,188 @@
+//! Rounds of bids among the actors, with sites in memory.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{JobId, PolicyName, SiteName};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::Job;
+use cospan_domain::placement::{Asked, Ground, PlacementRequest};
+use cospan_domain::provisional::Deducted;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+
+use super::GridMaker;
+use crate::cluster::Bidding;
+use crate::deductions::{HolderLife, LEASE};
+use crate::journal::Change;
+use crate::transfer::testing::{World, content, paused, queued, site};
+
+const JOB: u64 = 1;
+
+/// Three sites of ten, eight and six processors, and a day until anybody has his turn.
+async fn world() -> World {
+    let world = World::complete_set(&["Delft", "Leiden", "Utrecht"], |settings| {
+        settings.queue.scan_interval = DurationMs::from_secs(86_400);
+    });
+    with_processors(&world, [10, 8, 6]).await;
+    world
+}
+
+async fn with_processors(world: &World, counts: [u32; 3]) {
+    let names = ["Delft", "Leiden", "Utrecht"];
+    for (name, processors) in names.into_iter().zip(counts) {
+        world.at(name).inside().processors = processors;
+    }
+    let is_told = |world: &World, name: &str, count: u32| {
+        let report = world.shared.live.site(&site(name)).unwrap_or_default();
+        let total = report.description.as_ref().map(|description| description.total.processors);
+        let idle = report.idle.as_ref().map(|(_, idle)| idle.processors);
+        (total, idle) == (Some(count), Some(count))
+    };
+    let told = |world: &World| {
+        // Sites are asked while somebody wants to know.
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        names.into_iter().zip(counts).all(|(name, count)| is_told(world, name, count))
+    };
+    world.until("all sites have said what they have", told).await;
+}
+
+fn wanting(id: u64, processors: u32) -> Job {
+    let mut job = queued(id, content(1));
+    let mut spec = JobSpec::clone(&job.spec);
+    spec.policy = Some(PolicyName::new("mrs").expect("a name"));
+    spec.components[0].resources = Resources::processors(processors);
+    spec.components[0].inputs.clear();
+    job.spec = Arc::new(spec);
+    job
+}
+
+async fn submit(world: &World, id: u64, processors: u32) {
+    world.append(Change::NewJobs(vec![Arc::new(wanting(id, processors))])).await;
+}
+
+fn place(world: &World, id: u64) -> Option<SiteName> {
+    let view = world.shared.view.load();
+    let component = view.jobs.get(&JobId(id))?.components.first()?.placement.clone()?;
+    Some(component.site)
+}
+
+fn rounds(world: &World, outcome: &str) -> u64 {
+    world.shared.metrics.bid_rounds.with_label_values(&[outcome]).get()
+}
+
+#[test]
+fn sites_bid_for_a_job_in_no_more_messages_than_are_counted() {
+    paused(|| async {
+        let world = world().await;
+        submit(&world, JOB, 9).await;
+        world.until("it is placed", |world| place(world, JOB).is_some()).await;
+        assert_eq!(place(&world, JOB), Some(site("Delft")), "only there are nine");
+        assert_eq!(rounds(&world, "placed"), 1);
+        // Announcements and answers of three sites, the job, its acknowledgement, two clears.
+        assert_eq!(world.shared.metrics.bid_messages.get(), 10);
+        world.until("nothing is deducted", |world| world.shared.deductions.open() == 0).await;
+        assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
+fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
+    paused(|| async {
+        let world = world().await;
+        submit(&world, JOB, 20).await;
+        world.until("it was announced", |world| rounds(world, "not-covered") == 1).await;
+        assert_eq!(world.shared.deductions.open(), 0, "at once");
+        // Looks, deductions and releases bring it back no sooner.
+        for _ in 0..100 {
+            world.shared.actors.co_allocator.look(&());
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        assert_eq!((rounds(&world, "not-covered"), place(&world, JOB)), (1, None));
+        with_processors(&world, [10, 8, 30]).await;
+        // Its submission is refused there, as everywhere in this world.
+        world.until("it was placed", |world| rounds(world, "placed") > 0).await;
+    });
+}
+
+#[test]
+fn a_site_that_is_not_there_is_passed_over_and_the_next_has_the_job() {
+    paused(|| async {
+        let world = world().await;
+        world.shared.actors.clusters.leave(&site("Delft"));
+        submit(&world, JOB, 5).await;
+        world.until("it is placed", |world| place(world, JOB).is_some()).await;
+        assert_eq!(place(&world, JOB), Some(site("Leiden")));
+    });
+}
+
+#[test]
+fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
+    paused(|| async {
+        let world = world().await;
+        let life = HolderLife::new(world.shared.clone());
+        let now = world.shared.clock.now();
+        let defaults = &world.shared.settings.default_policies;
+        let request = Arc::new(PlacementRequest::of_job(&wanting(JOB, 4), defaults));
+        let grid = GridMaker::default().snapshot(&world.shared);
+        let ground = Arc::new(Ground::new(&request, grid));
+        let asked = Some(Arc::new(Asked::new(request)));
+        let delft = world.shared.actors.clusters.addr(&site("Delft")).expect("it lives");
+        let reply = world.shared.actors.co_allocator.addr(&()).expect("it lives");
+        let announce = |key| {
+            let (asked, ground, reply) = (asked.clone(), ground.clone(), reply.clone());
+            Bidding::Announce { key, site: 0, asked, ground, reply }
+        };
+        let deducted = || world.shared.deductions.at(&site("Delft")).placing.processors;
+        let key = life.open(JobId(JOB), now + LEASE);
+        delft.send(announce(key)).await.expect("it lives");
+        assert_eq!(deducted(), 4);
+        delft.send(announce(key)).await.expect("it lives");
+        assert_eq!(deducted(), 4, "nothing twice");
+        delft.send(Bidding::Clear(key)).await.expect("it lives");
+        assert_eq!(deducted(), 0);
+        let over = life.open(JobId(JOB), now + LEASE);
+        tokio::time::sleep(std::time::Duration::from_millis(LEASE.0 + 1)).await;
+        world.shared.deductions.expire(world.shared.clock.now());
+        delft.send(announce(over)).await.expect("it lives");
+        assert_eq!(deducted(), 0, "its lease is over");
+    });
+}
+
+#[test]
+fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        let life = HolderLife::new(world.shared.clone());
+        let uses = [(site("Delft"), Deducted::offered(Resources::processors(3)))];
+        life.deduct(JobId(JOB), world.shared.clock.now(), uses.into_iter());
+        assert_eq!(world.shared.deductions.at(&site("Delft")).placing.processors, 3);
+        assert_eq!(world.shared.provisional_leaks().len(), 1, "nobody has such a job");
+        drop(life);
+        assert_eq!(world.shared.deductions.at(&site("Delft")), Deducted::default());
+        assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
+fn what_one_promises_is_promised_to_nobody_else() {
+    paused(|| async {
+        let world = world().await;
+        let now = world.shared.clock.now();
+        let usable = || GridMaker::default().snapshot(&world.shared).usable()[0].processors;
+        let life = HolderLife::new(world.shared.clone());
+        let at_delft = |deducted| [(site("Delft"), deducted)].into_iter();
+        life.deduct(JobId(2), now, at_delft(Deducted::moved(Resources::processors(3))));
+        assert_eq!(usable(), 7, "claimed there, placed elsewhere");
+        life.deduct(JobId(3), now, at_delft(Deducted::claimed(Resources::processors(2))));
+        assert_eq!(usable(), 7, "what was placed there is shown as that");
+        life.deduct(JobId(4), now, at_delft(Deducted::offered(Resources::processors(4))));
+        assert_eq!(usable(), 3);
+        let own = GridMaker::default().snapshot_for(&world.shared, JobId(4));
+        assert_eq!(own.usable()[0].processors, 7, "to the job itself it is there");
+        submit(&world, JOB, 4).await;
+        world.until("it is placed", |world| place(world, JOB).is_some()).await;
+        assert_eq!(place(&world, JOB), Some(site("Leiden")), "Delft has three left");
+        assert!(life.end_job(JobId(4)) && !life.end_job(JobId(4)));
+    });
+}

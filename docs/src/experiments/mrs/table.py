@@ -1,0 +1,124 @@
+"""Prints the tables of the experiment from the rows of its jobs and components."""
+
+import csv
+import statistics
+import sys
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent.parent))
+from shared import head, interval, line, rows_of, write_seeds  # noqa: E402
+
+HERE = Path(__file__).parent
+MRS, BACKFILL, REP = "mrs", "rival-backfill", "rival-replication"
+CANCEL = "rival-replication-cancel"
+# As published: what MRS changes, in percent.
+CLAIMS = {(BACKFILL, "AWT"): -50.9, (BACKFILL, "QCT"): -18.4, (BACKFILL, "AGU"): 28.9,
+          (REP, "AWT"): -15.6, (REP, "QCT"): -52.3, (REP, "AGU"): 18.0}
+SENSITIVITY = {"all dimensions": "main", "without compute": "no-compute",
+               "without potential": "no-potential", "without data": "no-data",
+               "bandwidths as configured, never measured": "nominal"}
+
+
+def powers():
+    """GFLOPS of a processor, by site; and of the whole grid."""
+    grid = tomllib.loads((HERE / "grid.toml").read_text())
+    of = {site["name"]: site["gflops_per_processor"] for site in grid["site"]}
+    size = lambda site: site["nodes"] * site["processors_per_node"]
+    return of, sum(size(site) * site["gflops_per_processor"] for site in grid["site"])
+
+
+def used(folder):
+    """GFLOPS that components held, times how long, by run."""
+    sums, (power, _) = defaultdict(float), powers()
+    with open(folder / "components.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["held_s"] and row["ended_s"]:
+                time = float(row["ended_s"]) - float(row["held_s"])
+                sums[row["run"]] += int(row["processors"]) * power[row["site"]] * time
+    return sums
+
+
+def measures(folder):
+    """What the paper measures, by run of one seed. Of copies the first to finish counts, but for the
+    time when all is over."""
+    found, busy, (_, total) = {}, used(folder), powers()
+    for run, by_seed in rows_of(folder).items():
+        (rows,) = by_seed.values()
+        ended = [row for row in rows if row["finished_s"]]
+        first = {}
+        for row in ended:
+            end = float(row["finished_s"])
+            if row["ending"] == "done" and end < first.get(row["name"], (end + 1,))[0]:
+                first[row["name"]] = (end, row)
+        counted = [row for _, row in first.values()]
+        begun = min(float(row["submitted_s"]) for row in rows)
+        over = max(float(row["finished_s"]) for row in ended)
+        since = lambda row, column: float(row[column]) - float(row["submitted_s"])
+        found[run] = {
+            "AWT": statistics.mean(since(row, "started_s") for row in counted),
+            "AWT to transmission": statistics.mean(since(row, "placed_s") for row in counted),
+            "QCT": over - begun,
+            "AGU": 100 * busy[run] / (total * (over - begun)),
+            "jobs done": len(counted),
+        }
+    return found
+
+
+def of_seeds(to, name):
+    """Measures by run, then by measure: a list of one value a seed."""
+    values = defaultdict(lambda: defaultdict(list))
+    folders = sorted(to.glob(f"{name}-[0-9]*/jobs.csv"), key=lambda p: int(p.parent.name.rsplit("-")[-1]))
+    for path in folders:
+        for run, of in measures(path.parent).items():
+            for measure, value in of.items():
+                values[run][measure].append(value)
+    return values
+
+
+def row(label, values):
+    cells = [interval(values[measure]) for measure in ("AWT", "AWT to transmission", "QCT", "AGU")]
+    line(label, *cells, str(sum(values["jobs done"])))
+
+
+COLUMNS = ["AWT (s)", "AWT to transmission (s)", "QCT (s)", "AGU (%)", "jobs done"]
+
+
+def verdict(changes, claim):
+    mean = statistics.mean(changes)
+    low, high = (mean - float(interval(changes).split("± ")[-1]) if len(changes) > 1 else mean,
+                 mean + float(interval(changes).split("± ")[-1]) if len(changes) > 1 else mean)
+    if low <= claim <= high:
+        return "**holds**, as much as published"
+    if low > 0 and high > 0 and claim > 0 or low < 0 and high < 0 and claim < 0:
+        return "**holds** in direction, " + ("more" if abs(mean) > abs(claim) else "less") + " than published"
+    return "**not shown**" if low <= 0 <= high else "**does not hold**: the other way round"
+
+
+def main():
+    to = Path(sys.argv[1])
+    compared, whole = of_seeds(to, "main"), of_seeds(to, "whole")
+    head("as compared", *COLUMNS)
+    for run in (BACKFILL, REP, CANCEL, MRS):
+        row(run, compared[run])
+    row("mrs, jobs whole", whole[MRS])
+    head("MRS against", "published (%)", "here (%)", "verdict")
+    for (rival, measure), claim in CLAIMS.items():
+        pairs = zip(compared[MRS][measure], compared[rival][measure])
+        changes = [100 * (ours / theirs - 1) for ours, theirs in pairs]
+        line(f"{rival}, {measure}", f"{claim:+}", interval(changes), verdict(changes, claim))
+    head("mrs, varied", *COLUMNS)
+    for label, name in SENSITIVITY.items():
+        row(label, of_seeds(to, name)[MRS])
+    head("all policies, jobs whole where they can be", *COLUMNS)
+    for run, values in of_seeds(to, "policies").items():
+        row(run, values)
+    head("seed 1", "wait (s)")
+    for run, by_seed in rows_of(to / "main-1").items():
+        waits = [float(job["wait_s"] or 0) for rows in by_seed.values() for job in rows]
+        line(run, interval([statistics.mean(waits)]))
+    write_seeds(to)
+
+
+main()

@@ -1,0 +1,111 @@
+//! What a site remembers of jobs that were announced to it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::ids::JobId;
+
+/// Requirements by job, of the latest so many.
+#[derive(Debug, Clone)]
+pub struct Desk<R> {
+    known: BTreeMap<JobId, R>,
+    /// In the order in which they came; those that were forgotten since may still be here.
+    order: VecDeque<JobId>,
+    most: usize,
+}
+
+/// Why a site cannot answer to an announcement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unheard {
+    /// It does not know the requirements, and asks for them.
+    Unknown,
+    /// It was told others under the same id.
+    Conflict,
+}
+
+impl<R: PartialEq> Desk<R> {
+    /// Remembers so many at most.
+    pub fn new(most: usize) -> Self {
+        Self { known: BTreeMap::new(), order: VecDeque::new(), most: most.max(1) }
+    }
+
+    /// A job is announced, with its requirements or by its id alone: these requirements count.
+    ///
+    /// # Errors
+    /// See [`Unheard`]; what was known stays.
+    pub fn hear(&mut self, job: JobId, requirements: Option<R>) -> Result<&R, Unheard> {
+        if let Some(new) = requirements {
+            match self.known.get(&job) {
+                Some(known) if *known != new => return Err(Unheard::Conflict),
+                Some(_) => {}
+                None => self.remember(job, new),
+            }
+        }
+        self.known.get(&job).ok_or(Unheard::Unknown)
+    }
+
+    /// The job went elsewhere, or is not wanted any more.
+    pub fn forget(&mut self, job: JobId) {
+        self.known.remove(&job);
+    }
+
+    /// How many are remembered.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    fn remember(&mut self, job: JobId, requirements: R) {
+        while self.known.len() >= self.most {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.known.remove(&oldest);
+        }
+        self.known.insert(job, requirements);
+        self.order.push_back(job);
+        if self.order.len() > 2 * self.most {
+            let known = &self.known;
+            self.order.retain(|job| known.contains_key(job));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_announced_once_is_known_by_its_id() {
+        let mut desk = Desk::new(2);
+        assert_eq!(desk.hear(JobId(1), None), Err(Unheard::Unknown), "it asks for them");
+        assert_eq!(desk.hear(JobId(1), Some("six")), Ok(&"six"));
+        assert_eq!(desk.hear(JobId(1), None), Ok(&"six"));
+        assert_eq!(desk.hear(JobId(1), Some("six")), Ok(&"six"));
+        desk.forget(JobId(1));
+        assert_eq!(desk.hear(JobId(1), None), Err(Unheard::Unknown));
+    }
+
+    #[test]
+    fn an_id_announced_with_other_requirements_is_refused_and_the_first_stay() {
+        let mut desk = Desk::new(2);
+        assert_eq!(desk.hear(JobId(1), Some("six")), Ok(&"six"));
+        assert_eq!(desk.hear(JobId(1), Some("seven")), Err(Unheard::Conflict));
+        assert_eq!(desk.hear(JobId(1), None), Ok(&"six"));
+    }
+
+    #[test]
+    fn a_site_forgets_the_oldest_and_never_grows() {
+        let mut desk = Desk::new(2);
+        for job in 0..100 {
+            assert_eq!(desk.hear(JobId(job), Some(job)), Ok(&job));
+            if job % 3 == 0 {
+                desk.forget(JobId(job));
+            }
+            assert!(desk.len() <= 2 && desk.order.len() <= 5);
+        }
+        assert_eq!(desk.hear(JobId(98), None), Ok(&98));
+        assert_eq!(desk.hear(JobId(1), None), Err(Unheard::Unknown));
+    }
+}

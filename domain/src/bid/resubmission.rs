@@ -1,0 +1,91 @@
+//! When a job that no round has covered is announced again.
+
+use std::collections::BTreeMap;
+
+use crate::ids::JobId;
+use crate::units::{DurationMs, Timestamp};
+
+/// Jobs that wait, each with what was known when its last round ended.
+///
+/// What brings a job back is what resource managers report, counted as `changes`, and never a
+/// deduction or its release: those follow from rounds, and would chase their own tail.
+#[derive(Debug, Clone, Default)]
+pub struct Resubmissions(BTreeMap<JobId, Ended>);
+
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    at: Timestamp,
+    changes: u64,
+}
+
+impl Resubmissions {
+    /// Whether the job may be announced now: it is new; or its last round is an interval ago,
+    /// and so many changes were reported that some are since then. It is tried without any
+    /// `in_turn`, when tries are counted.
+    pub fn may_announce(
+        &self,
+        job: JobId,
+        changes: u64,
+        in_turn: bool,
+        interval: DurationMs,
+        now: Timestamp,
+    ) -> bool {
+        self.0
+            .get(&job)
+            .is_none_or(|ended| (in_turn || changes > ended.changes) && now >= ended.at + interval)
+    }
+
+    /// Whether it was announced before.
+    pub fn is_known(&self, job: JobId) -> bool {
+        self.0.contains_key(&job)
+    }
+
+    /// A round did not cover the job.
+    pub fn refused(&mut self, job: JobId, changes: u64, now: Timestamp) {
+        self.0.insert(job, Ended { at: now, changes });
+    }
+
+    /// The job has a place, or waits no more; whether it was announced before.
+    pub fn forget(&mut self, job: JobId) -> bool {
+        self.0.remove(&job).is_some()
+    }
+
+    /// When, after now, the next one may be announced again by what was reported already.
+    pub fn next_due(
+        &self,
+        changes: u64,
+        interval: DurationMs,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let waiting = self.0.values().filter(|ended| changes > ended.changes);
+        waiting.map(|ended| ended.at + interval).filter(|due| *due > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: DurationMs = DurationMs(1_000);
+    const JOB: JobId = JobId(1);
+
+    #[test]
+    fn a_job_comes_back_once_something_was_reported_and_not_more_often() {
+        let mut waiting = Resubmissions::default();
+        let may = |waiting: &Resubmissions, changes, now| {
+            waiting.may_announce(JOB, changes, false, INTERVAL, Timestamp(now))
+        };
+        assert!(may(&waiting, 0, 0), "it is new");
+        waiting.refused(JOB, 3, Timestamp(500));
+        assert!(!may(&waiting, 3, 9_000), "nothing was reported");
+        assert_eq!(waiting.next_due(3, INTERVAL, Timestamp(500)), None);
+        assert!(!may(&waiting, 4, 1_499), "at most one round an interval");
+        assert_eq!(waiting.next_due(4, INTERVAL, Timestamp(1_499)), Some(Timestamp(1_500)));
+        assert_eq!(waiting.next_due(4, INTERVAL, Timestamp(1_500)), None, "it is tried now");
+        assert!(may(&waiting, 4, 1_500));
+        assert!(waiting.may_announce(JOB, 3, true, INTERVAL, Timestamp(1_500)), "in its turn");
+        assert!(!waiting.may_announce(JOB, 4, true, INTERVAL, Timestamp(1_499)));
+        assert!(waiting.is_known(JOB) && waiting.forget(JOB) && !waiting.forget(JOB));
+        assert!(may(&waiting, 0, 0), "it is new again");
+    }
+}

@@ -1,0 +1,150 @@
+//! A round of bids in messages: what each site answers from what it alone knows, and what
+//! follows from all answers. On the same state both come to what the policy comes to on a
+//! snapshot.
+
+use std::sync::Arc;
+
+use super::dominant::dominant_refusal;
+use super::grid::GridSnapshot;
+use super::history::History;
+use super::plan::Plan;
+use super::policies::{MultipleResources, multiple_resources as mrs};
+use super::policy::PlacementContext;
+use super::reason::{Refusal, Silent};
+use super::remaining::Remaining;
+use super::request::PlacementRequest;
+use super::search::Search;
+use crate::acquire::AcquisitionMode;
+use crate::bid::{Amounts, Bid, Decline, Need, bid};
+use crate::placed::PlacedBy;
+use crate::resources::{MEMORY, Resources};
+use crate::units::{BitsPerSecond, Mflops};
+
+/// Whether sites bid for this in messages: it wants what is free now, by a policy that takes
+/// bids, and could not wait in the queue of a site as well.
+pub fn takes_bids(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
+    request.policy().as_str() == MultipleResources::NAME
+        && match request.acquisition().mode {
+            AcquisitionMode::Immediate => true,
+            AcquisitionMode::Queued => false,
+            AcquisitionMode::Auto => !grid.has_queues(),
+        }
+}
+
+/// What a site keeps of a job that was announced to it: its requirements, added up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    request: Arc<PlacementRequest>,
+    need: Need,
+    whole: Resources,
+}
+
+/// What all sites count by in one round: where the job's data is, and the links, so that
+/// bandwidths are of one kind.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    grid: Arc<GridSnapshot>,
+    replicas: Vec<Vec<usize>>,
+    source_potential: BitsPerSecond,
+}
+
+/// A site's bid, and what it gives: of all that the job asks for at most what is free.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Given {
+    /// How far the site is.
+    pub bid: Bid,
+    /// What it has deducted for the job until the round is over.
+    pub resources: Resources,
+}
+
+impl Asked {
+    /// From a request as announced.
+    pub fn new(request: Arc<PlacementRequest>) -> Self {
+        let mut whole = request.total().cloned().unwrap_or_default();
+        if request.total().is_none() {
+            request.components().iter().for_each(|part| whole.add(&part.resources));
+        }
+        Self { need: mrs::need(&request), request, whole }
+    }
+
+    /// The request.
+    pub fn request(&self) -> &Arc<PlacementRequest> {
+        &self.request
+    }
+
+    /// The answer of the site at `index` in the round's grid, with so much free that is not
+    /// promised to anybody else.
+    ///
+    /// # Errors
+    /// It cannot take part.
+    pub fn answer(
+        &self,
+        ground: &Ground,
+        index: usize,
+        free: &Resources,
+    ) -> Result<Given, Decline> {
+        let search = Search::knowing(&self.request, &ground.grid, &ground.replicas);
+        let amounts = Amounts {
+            processors: free.processors.into(),
+            power: Mflops::default(),
+            memory_mb: free.other(MEMORY),
+            disk_mb: free.other(mrs::DISK),
+        };
+        let offer = mrs::offer(&search, index, amounts)?;
+        let need = Need { source_potential: ground.source_potential, ..self.need };
+        Ok(Given { bid: bid(&need, &offer)?, resources: self.of_free(free) })
+    }
+
+    /// Of what is free as much as the job asks for.
+    fn of_free(&self, free: &Resources) -> Resources {
+        let least = |(name, asked): (&Arc<str>, &u64)| (name.clone(), free.other(name).min(*asked));
+        let others = self.whole.others.iter().map(least).filter(|(_, count)| *count > 0);
+        Resources {
+            processors: free.processors.min(self.whole.processors),
+            others: others.collect(),
+        }
+    }
+
+    /// Where the job goes by the answers of all sites, by index, and what placed it. A site
+    /// that did not answer has declined.
+    ///
+    /// # Errors
+    /// What they give, in order, does not cover the job.
+    pub fn decide(
+        &self,
+        ground: &Ground,
+        answers: &[Result<Given, Decline>],
+    ) -> Result<(Plan, PlacedBy), Refusal> {
+        let given = answers.iter().map(|answer| Some(&answer.as_ref().ok()?.resources));
+        let mut remaining = Remaining::of_given(&ground.grid, given);
+        let bids = answers.iter().map(|answer| match answer {
+            Ok(given) => Ok(given.bid.clone()),
+            Err(decline) => Err(*decline),
+        });
+        let mut context = PlacementContext {
+            grid: &ground.grid,
+            remaining: &mut remaining,
+            history: &mut History::All,
+            observer: &mut Silent,
+        };
+        let search = Search::new(&self.request, &ground.grid);
+        let plan = mrs::place_answered(&search, &mut context, bids.collect())?;
+        let by = plan.placed_by(dominant_refusal(&self.request, &plan, &mut context));
+        Ok((plan, by))
+    }
+}
+
+impl Ground {
+    /// For a round about this request.
+    pub fn new(request: &PlacementRequest, grid: Arc<GridSnapshot>) -> Self {
+        let search = Search::new(request, &grid);
+        let source_potential = mrs::source_potential(&search);
+        let replicas = search.into_replicas();
+        Self { grid, replicas, source_potential }
+    }
+
+    /// The grid as the scheduler knows it.
+    pub fn grid(&self) -> &Arc<GridSnapshot> {
+        &self.grid
+    }
+}

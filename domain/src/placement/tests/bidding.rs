@@ -1,0 +1,239 @@
+//! A round of bids in messages comes to what the policy comes to on a snapshot.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::drawn::{Drawn, drawn};
+use crate::bid::{Decline, Desk, Round, Terms, Weight, Weights};
+use crate::ids::{JobId, SiteName};
+use crate::placement::bidding::{Asked, Given, Ground, takes_bids};
+use crate::placement::policies::MultipleResources;
+use crate::placement::testing::*;
+use crate::placement::*;
+use crate::provisional::{Deducted, DeductionKey, Ledgers};
+use crate::resources::Resources;
+use crate::units::{BitsPerSecond, DurationMs, Mflops, Timestamp};
+
+/// What is drawn beside sites, files and links.
+#[derive(Debug, Clone)]
+struct Scene {
+    drawn: Drawn,
+    powers: Vec<Option<u32>>,
+    gflops: u64,
+    weights: Vec<u32>,
+    run_time: u64,
+    local_rate: Option<u64>,
+    /// Promised to others, by site.
+    promised: Vec<u32>,
+    /// In which order the answers come, and after which of them the time is over.
+    arrival: Vec<usize>,
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let powers =
+        prop::collection::vec(prop_oneof![1 => Just(None), 4 => (1..9u32).prop_map(Some)], 5);
+    let gflops = prop_oneof![3 => Just(0u64), 1 => 1..20u64];
+    let weights = prop::collection::vec(0..3_000u32, 5);
+    let promised = prop::collection::vec(prop_oneof![2 => Just(0u32), 1 => 1..9u32], 5);
+    let arrival = Just((0..5usize).collect::<Vec<_>>()).prop_shuffle();
+    let local_rate = prop_oneof![Just(None), (1..9u64).prop_map(Some)];
+    let terms = (weights, 1..10_000u64, local_rate);
+    (drawn(1..4), any::<bool>(), powers, gflops, terms, promised, arrival).prop_map(
+        |(drawn, flexible, powers, gflops, terms, promised, arrival)| {
+            let drawn = match flexible {
+                true => drawn.split_under(&Flexibly, 1),
+                false => drawn.under(&MultipleResources),
+            };
+            let (weights, run_time, local_rate) = terms;
+            Scene { drawn, powers, gflops, weights, run_time, local_rate, promised, arrival }
+        },
+    )
+}
+
+/// Draws flexible requests for the policy.
+struct Flexibly;
+
+impl Policy for Flexibly {
+    fn name(&self) -> &'static str {
+        MultipleResources::NAME
+    }
+
+    fn serves(&self, request: &crate::job::spec::Request) -> bool {
+        matches!(request, crate::job::spec::Request::Flexible(_))
+    }
+
+    fn place(&self, _: &PlacementRequest, _: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+        unreachable!("it only lends its name")
+    }
+}
+
+impl Scene {
+    fn request(&self) -> Arc<PlacementRequest> {
+        let drawn = &self.drawn.request;
+        let mut parts = drawn.components().to_vec();
+        if let (Some(total), [whole]) = (drawn.total(), parts.as_mut_slice()) {
+            whole.resources = total.clone();
+        }
+        parts[0].gflops = self.gflops;
+        let weights = self.weights.iter().map(|w| Weight::from_thousandths(*w).unwrap());
+        let names = ["compute", "memory", "disk", "potential", "data"];
+        let weights = Weights::of(names.into_iter().zip(weights)).unwrap_or_default();
+        let terms = Terms {
+            run_time: DurationMs::from_secs(self.run_time),
+            weights,
+            local_rate: self.local_rate.map(|rate| BitsPerSecond(rate * MBIT)),
+        };
+        let (policy, kind) = (drawn.policy().clone(), drawn.request().clone());
+        Arc::new(PlacementRequest::new(policy, kind, true, parts).with_terms(terms))
+    }
+
+    fn sites(&self) -> Vec<GridSite> {
+        let sites = self.drawn.sites.iter().zip(&self.powers);
+        let power = |power: &Option<u32>| power.map(|gflops| Mflops(u64::from(gflops) * 1_000));
+        sites.map(|(site, p)| GridSite { power_per_processor: power(p), ..site.clone() }).collect()
+    }
+
+    /// With what is promised to others.
+    fn ledgers(&self, sites: &[GridSite]) -> Ledgers {
+        let mut ledgers = Ledgers::default();
+        let other = ledgers.new_holder();
+        let key = ledgers.open(JobId(99), crate::ids::Round(0), other, Timestamp(u64::MAX));
+        for (site, promised) in sites.iter().zip(&self.promised) {
+            ledgers.deduct(&key, &site.name, Deducted::offered(Resources::processors(*promised)));
+        }
+        ledgers
+    }
+}
+
+/// One site: all that it knows is its own.
+struct SiteActor {
+    site: GridSite,
+    desk: Desk<Asked>,
+}
+
+impl SiteActor {
+    fn hears(
+        &mut self,
+        (job, asked): (JobId, Option<Asked>),
+        ground: &Ground,
+        ledgers: &mut Ledgers,
+        key: &DeductionKey,
+    ) -> Result<Given, Decline> {
+        let index = ground.grid().index_of(&self.site.name).unwrap();
+        let asked = self.desk.hear(job, asked).unwrap();
+        let mut free = self.site.usable();
+        if let Some(promised) = ledgers.at(&self.site.name) {
+            free.subtract(&promised.placing);
+        }
+        if let Some(own) = ledgers.held(key, &self.site.name) {
+            free.add(&own.placing);
+        }
+        let given = asked.answer(ground, index, &free)?;
+        ledgers.deduct(key, &self.site.name, Deducted::offered(given.resources.clone()));
+        Ok(given)
+    }
+}
+
+fn less_promised(sites: &[GridSite], ledgers: &Ledgers) -> Vec<GridSite> {
+    let less = |site: &GridSite| {
+        let mut site = site.clone();
+        if let Some(promised) = ledgers.at(&site.name) {
+            site.pending.add(&promised.placing);
+        }
+        site
+    };
+    sites.iter().map(less).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_round_of_messages_comes_to_what_the_policy_finds_on_a_snapshot(scene in scene()) {
+        let (request, sites) = (scene.request(), scene.sites());
+        let mut ledgers = scene.ledgers(&sites);
+        let before = ledgers.clone();
+        prop_assert!(takes_bids(&request, &grid(sites.clone())));
+        let snapshot = scene.drawn.grid_of(less_promised(&sites, &ledgers));
+        let expected = placed(&request, &snapshot);
+
+        let ground = Ground::new(&request, Arc::new(scene.drawn.grid_of(sites.clone())));
+        let holder = ledgers.new_holder();
+        let job = JobId(1);
+        let key = ledgers.open(job, crate::ids::Round(0), holder, Timestamp(5_000));
+        let mut actors: Vec<SiteActor> =
+            sites.iter().map(|site| SiteActor { site: site.clone(), desk: Desk::new(9) }).collect();
+        let count = actors.len();
+        for (turn, by_id_alone) in [false, true].into_iter().enumerate() {
+            let mut round = Round::new(count);
+            for &index in scene.arrival.iter().filter(|index| **index < count) {
+                let asked = (!by_id_alone).then(|| Asked::new(request.clone()));
+                let name = &actors[index].site.name;
+                let at = ground.grid().index_of(name).unwrap();
+                let answer = actors[index].hears((job, asked), &ground, &mut ledgers, &key);
+                round.heard(at, answer);
+            }
+            prop_assert!(round.is_complete());
+            prop_assert_eq!(round.messages(), 2 * count as u64);
+            let answers = round.close();
+            let decided = Asked::new(request.clone()).decide(&ground, &answers);
+            let decided = decided.map(|(plan, _)| plan);
+            prop_assert_eq!(&decided.as_ref().ok(), &expected.as_ref().ok(), "turn {}", turn);
+            prop_assert_eq!(decided.is_err(), expected.is_err());
+        }
+        // The round is over: what was free is free again.
+        ledgers.end(&key);
+        for site in &sites {
+            prop_assert_eq!(free_processors(&ledgers, &site.name), free_processors(&before, &site.name));
+        }
+    }
+}
+
+fn free_processors(ledgers: &Ledgers, site: &SiteName) -> u32 {
+    ledgers.at(site).map_or(0, |sum| sum.placing.processors)
+}
+
+/// Two jobs at a site of ten (vector MRS-6).
+#[test]
+fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
+    let one = [site("S", 10)];
+    let request = |processors| Arc::new(under("mrs", &request(vec![component(processors)])));
+    let (job_a, job_b) = (Asked::new(request(6)), Asked::new(request(6)));
+    let ground = Ground::new(job_a.request(), Arc::new(grid(one.clone())));
+    let mut ledgers = Ledgers::default();
+    let holder = ledgers.new_holder();
+    let open = |ledgers: &mut Ledgers, job| {
+        ledgers.open(JobId(job), Default::default(), holder, Timestamp(9))
+    };
+    let (a, b) = (open(&mut ledgers, 1), open(&mut ledgers, 2));
+    let mut actor = SiteActor { site: one[0].clone(), desk: Desk::new(9) };
+    let mut hears = |job, asked: &Asked, ledgers: &mut Ledgers, key| {
+        let given = actor.hears((JobId(job), Some(asked.clone())), &ground, ledgers, key).unwrap();
+        let promised = free_processors(ledgers, &site_name("S"));
+        ((given.bid.distance * 1e6).round() / 1e6, 10 - promised)
+    };
+    assert_eq!(hears(1, &job_a, &mut ledgers, &a), (0.0, 4));
+    assert_eq!(hears(1, &job_a, &mut ledgers, &a), (0.0, 4), "again: nothing is deducted twice");
+    assert_eq!(hears(2, &job_b, &mut ledgers, &b), (0.333_333, 0));
+    let free = |ledgers: &Ledgers| 10 - free_processors(ledgers, &site_name("S"));
+    ledgers.end(&a);
+    assert_eq!(free(&ledgers), 6);
+    ledgers.end(&b);
+    assert_eq!(free(&ledgers), 10);
+}
+
+#[test]
+fn a_site_that_does_not_answer_is_passed_over_and_the_next_is_taken() {
+    let sites = [site("A", 10), site("B", 8), site("C", 6)];
+    let job = Asked::new(Arc::new(under("mrs", &request(vec![component(6)]))));
+    let ground = Ground::new(job.request(), Arc::new(grid(sites.clone())));
+    let answer = |index: usize| job.answer(&ground, index, &sites[index].usable());
+    let mut round = Round::new(3);
+    round.heard(1, answer(1));
+    round.heard(2, answer(2));
+    let (plan, by) = job.decide(&ground, &round.close()).unwrap();
+    assert_eq!((sites_of(&plan), by.policy.as_str()), (vec!["B"], "mrs"));
+    let nobody = [Err(Decline::Silent), Err(Decline::NothingFree), Err(Decline::Silent)];
+    assert!(job.decide(&ground, &nobody).is_err());
+}

@@ -1,0 +1,212 @@
+//! Whatever happens to plans, the ledgers agree with those that are open, and nothing leaks.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ids::SiteName;
+use crate::resources::{MEMORY, Resources};
+use crate::units::Timestamp;
+
+const SITES: [&str; 3] = ["Delft", "Leiden", "Utrecht"];
+
+fn site(index: usize) -> SiteName {
+    SiteName::new(SITES[index]).unwrap()
+}
+
+fn vector(processors: u32, memory: u64) -> Resources {
+    let others = [(MEMORY.into(), memory), ("disk_mb".into(), 2 * memory)];
+    Resources { processors, others: others.into() }
+}
+
+/// What may happen.
+#[derive(Debug, Clone)]
+enum Step {
+    Open { job: u64, round: u32, holder: u64, lease: u64 },
+    Deduct { plan: usize, site: usize, deducted: Deducted },
+    Release { plan: usize, site: usize },
+    End(usize),
+    EndJob { job: u64, holder: u64 },
+    HolderDies(u64),
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let deducted = (0..3u8, 1..9u32, 0..9u64).prop_map(|(kind, processors, memory)| {
+        let some = vector(processors, memory);
+        match kind {
+            0 => Deducted::offered(some),
+            1 => Deducted::claimed(some),
+            _ => Deducted::moved(some),
+        }
+    });
+    prop_oneof![
+        4 => (0..4u64, 0..2u32, 1..4u64, 1..60u64)
+            .prop_map(|(job, round, holder, lease)| Step::Open { job, round, holder, lease }),
+        8 => (0..20usize, 0..3usize, deducted)
+            .prop_map(|(plan, site, deducted)| Step::Deduct { plan, site, deducted }),
+        2 => (0..20usize, 0..3usize).prop_map(|(plan, site)| Step::Release { plan, site }),
+        2 => (0..20usize).prop_map(Step::End),
+        1 => (0..4u64, 1..4u64).prop_map(|(job, holder)| Step::EndJob { job, holder }),
+        1 => (1..4u64).prop_map(Step::HolderDies),
+        2 => (1..20u64).prop_map(Step::Pass),
+    ]
+}
+
+/// What the ledgers must say, the plain way.
+#[derive(Default)]
+struct Model {
+    now: u64,
+    made: Vec<DeductionKey>,
+    open: BTreeMap<DeductionKey, (u64, u64)>,
+    deducted: BTreeMap<(DeductionKey, usize), Deducted>,
+}
+
+impl Model {
+    fn keep(&mut self, kept: impl Fn(&DeductionKey, u64, u64) -> bool) {
+        self.open.retain(|key, (holder, until)| kept(key, *holder, *until));
+        let open = &self.open;
+        self.deducted.retain(|(key, _), _| open.contains_key(key));
+    }
+
+    fn play(&mut self, ledgers: &mut Ledgers, step: Step) {
+        let known = |made: &Vec<DeductionKey>, plan: usize| made.get(plan).copied();
+        match step {
+            Step::Open { job, round, holder, lease } => {
+                let until = Timestamp(self.now + lease);
+                let key = ledgers.open(JobId(job), Round(round), Holder(holder), until);
+                self.open.insert(key, (holder, until.0));
+                self.made.push(key);
+            }
+            Step::Deduct { plan, site: at, deducted } => {
+                let Some(key) = known(&self.made, plan) else { return };
+                let is_open = self.open.contains_key(&key);
+                assert_eq!(ledgers.deduct(&key, &site(at), deducted.clone()), is_open);
+                if is_open {
+                    self.deducted.insert((key, at), deducted);
+                }
+            }
+            Step::Release { plan, site: at } => {
+                let Some(key) = known(&self.made, plan) else { return };
+                ledgers.release(&key, &site(at));
+                self.deducted.remove(&(key, at));
+            }
+            Step::End(plan) => {
+                let Some(key) = known(&self.made, plan) else { return };
+                assert_eq!(ledgers.end(&key), self.open.contains_key(&key));
+                self.keep(|other, _, _| *other != key);
+            }
+            Step::EndJob { job, holder } => {
+                ledgers.end_job(JobId(job), Holder(holder));
+                self.keep(|key, by, _| key.job.0 != job || by != holder);
+            }
+            Step::HolderDies(holder) => {
+                ledgers.end_holder(Holder(holder));
+                self.keep(|_, by, _| by != holder);
+            }
+            Step::Pass(time) => {
+                self.now += time;
+                ledgers.expire(Timestamp(self.now));
+                let now = self.now;
+                self.keep(|_, _, until| until > now);
+            }
+        }
+    }
+}
+
+fn without_zeros(resources: &Resources) -> Resources {
+    let mut plain = resources.clone();
+    plain.others.retain(|_, count| *count > 0);
+    plain
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_ledgers_are_the_sum_of_open_plans(
+        steps in prop::collection::vec(step(), 0..80),
+    ) {
+        let (mut ledgers, mut model) = (Ledgers::default(), Model::default());
+        for step in steps {
+            model.play(&mut ledgers, step);
+            for at in 0..SITES.len() {
+                let mut sum = Deducted::default();
+                let here = model.deducted.iter().filter(|((_, site), _)| *site == at);
+                here.for_each(|(_, deducted)| sum.add(deducted));
+                let told = ledgers.at(&site(at)).cloned().unwrap_or_default();
+                prop_assert_eq!(without_zeros(&told.placing), without_zeros(&sum.placing));
+                prop_assert_eq!(without_zeros(&told.claiming), without_zeros(&sum.claiming));
+            }
+            prop_assert_eq!(ledgers.len(), model.open.len());
+            let leaks = ledgers.leaks(Timestamp(model.now), |_| true);
+            prop_assert!(leaks.is_empty(), "{:?}", leaks);
+            let next = model.open.values().map(|(_, until)| Timestamp(*until)).min();
+            prop_assert_eq!(ledgers.next_end(), next);
+        }
+        // Everybody dies: nothing is left.
+        (1..4).for_each(|holder| ledgers.end_holder(Holder(holder)));
+        prop_assert!(ledgers.is_empty());
+        for at in 0..SITES.len() {
+            prop_assert!(ledgers.at(&site(at)).is_none_or(|sum| *sum == Deducted::default()));
+        }
+    }
+}
+
+fn opened(ledgers: &mut Ledgers, job: u64, until: u64) -> DeductionKey {
+    let holder = ledgers.new_holder();
+    ledgers.open(JobId(job), Round(0), holder, Timestamp(until))
+}
+
+#[test]
+fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
+    let mut ledgers = Ledgers::default();
+    let key = opened(&mut ledgers, 1, 5_000);
+    let six = || Deducted::offered(Resources::processors(6));
+    assert!(ledgers.deduct(&key, &site(0), six()) && ledgers.deduct(&key, &site(0), six()));
+    let free = |ledgers: &Ledgers| ledgers.at(&site(0)).map(|sum| 10 - sum.placing.processors);
+    assert_eq!(free(&ledgers), Some(4));
+    assert!(ledgers.deduct_more(&key, &site(0), six()));
+    assert_eq!(ledgers.held(&key, &site(0)), Some(&Deducted::offered(vector_of(12))));
+    assert!(!ledgers.is_held(&key, &site(0)) && ledgers.hold(&key, &site(0), six()));
+    assert!(ledgers.is_held(&key, &site(0)) && !ledgers.is_held(&key, &site(1)));
+    assert!(ledgers.end(&key) && !ledgers.end(&key));
+    assert!(!ledgers.is_held(&key, &site(0)) && !ledgers.hold(&key, &site(0), six()));
+    assert!(!ledgers.deduct(&key, &site(0), six()), "a site that answers too late");
+    assert_eq!(free(&ledgers), Some(10));
+}
+
+fn vector_of(processors: u32) -> Resources {
+    Resources::processors(processors)
+}
+
+#[test]
+fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
+    let mut ledgers = Ledgers::default();
+    let key = opened(&mut ledgers, 1, 5_000);
+    ledgers.deduct(&key, &site(1), Deducted::moved(vector_of(3)));
+    assert_eq!(ledgers.next_end(), Some(Timestamp(5_000)));
+    ledgers.expire(Timestamp(4_999));
+    assert!(ledgers.is_open(&key) && ledgers.take_lapsed(Holder(1)).is_empty());
+    assert_eq!(ledgers.leaks(Timestamp(5_001), |_| true).len(), 1, "until somebody looks");
+    ledgers.expire(Timestamp(5_000));
+    assert_eq!(ledgers.take_lapsed(Holder(1)), [key]);
+    assert!(ledgers.take_lapsed(Holder(1)).is_empty(), "told once");
+    assert_eq!(ledgers.at(&site(1)), Some(&Deducted::default()));
+    let longer = opened(&mut ledgers, 2, 1_000);
+    assert!(ledgers.extend(&longer, Timestamp(9_000)) && !ledgers.extend(&key, Timestamp(9_000)));
+    ledgers.expire(Timestamp(8_999));
+    assert!(ledgers.is_open(&longer));
+}
+
+#[test]
+fn what_is_deducted_for_a_job_that_is_gone_is_a_leak() {
+    let mut ledgers = Ledgers::default();
+    let key = opened(&mut ledgers, 7, 5_000);
+    let deducted = Deducted::claimed(vector(2, 10));
+    ledgers.deduct(&key, &site(2), deducted.clone());
+    assert!(ledgers.leaks(Timestamp(0), |_| true).is_empty());
+    let leaks = ledgers.leaks(Timestamp(0), |key| key.job != JobId(7));
+    assert_eq!(leaks, [Leak { key, site: site(2), deducted: deducted.clone() }]);
+    assert_eq!(ledgers.of_job(&site(2), JobId(7)), deducted);
+    assert_eq!(key.to_string(), "plan 1 for round 0 of job 7");
+}

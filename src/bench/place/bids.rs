@@ -1,0 +1,177 @@
+//! Bids: what one answer costs, a whole round, and a placement by rounds.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
+use anyhow::{Context as _, Result, ensure};
+use cospan_domain::ids::PolicyName;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::PhaseKind;
+use cospan_domain::placement::{Asked, Ground};
+use tokio::sync::oneshot;
+
+use super::core;
+use super::plane::{Scene, job, scene};
+use crate::bench::report::Report;
+
+/// The policy by which sites bid.
+pub(super) const POLICY: &str = "mrs";
+/// Sites of the bench of placements.
+const SITES: usize = 100;
+/// Sites of the bench of one round.
+const MANY_SITES: usize = 1_000;
+/// Jobs that each site has room for.
+const ROOM: u32 = 1_000;
+/// Rounds of messages of which the floor is the mean.
+const FLOOR_ROUNDS: u32 = 200;
+
+pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()> {
+    crate::cli::progress("bids");
+    report.figure("bid_us", answer_us(quick)?, "us", "<= 1");
+    let jobs = if quick { 1_000 } else { SITES * ROOM as usize };
+    let at = place.join("bids");
+    let (rate, messages) = scene(&at, SITES, 0, move |s| by_rounds(s, jobs))?;
+    report.figure("place_durable_per_s_mrs", rate, "1/s", ">= 2000");
+    // 3n + 2m, one site each.
+    report.figure("messages_per_round", messages, "", "<= 302");
+    let few = if quick { 20 } else { 400 };
+    let cpu = |name: &str, policy: &'static str| {
+        scene(&place.join(name), MANY_SITES, 0, move |s| cpu_per_job(s, few, policy))
+    };
+    // All that is not the round is the same under another policy.
+    let round = cpu("rounds", POLICY)? - cpu("no-rounds", "worst-fit")?;
+    let floor = message_floor()?;
+    report.floor("floor_messages_per_s", 1.0 / floor, "1/s");
+    let messages = (3 * MANY_SITES + 2) as f64;
+    report.figure("bid_round_1000_sites_ms", round * 1e3, "ms", "");
+    report.figure("bid_round_over_floor", round / (messages * floor), "", "<= 2.5");
+    Ok(())
+}
+
+/// Microseconds of one site's answer to a job with input.
+fn answer_us(quick: bool) -> Result<f64> {
+    let grid = core::grid(|_| 5_000)?;
+    let [.., reading] = core::components();
+    let request = Arc::new(core::request(POLICY, reading)?);
+    let ground = Ground::new(&request, grid.clone());
+    let asked = Asked::new(request);
+    let free: Vec<_> = grid.usable().to_vec();
+    let turns = if quick { 100 } else { 20_000 };
+    let run = || {
+        let begun = Instant::now();
+        for _ in 0..turns {
+            for (site, free) in free.iter().enumerate() {
+                let _ = black_box(asked.answer(black_box(&ground), site, free));
+            }
+        }
+        begun.elapsed().as_secs_f64() * 1e6 / f64::from(turns) / free.len() as f64
+    };
+    Ok((0..5).map(|_| run()).fold(f64::INFINITY, f64::min))
+}
+
+fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
+    let spec = JobSpec::clone(&*job(&[1])?);
+    Ok(Arc::new(JobSpec { policy: Some(PolicyName::new(policy)?), ..spec }))
+}
+
+/// All jobs wait until there is room for them, and are then placed.
+async fn fill_and_place(scene: &Scene, jobs: usize, policy: &'static str) -> Result<()> {
+    scene.sites.iter().for_each(|site| site.swallow_submissions());
+    scene.fill(jobs, |_| job_under(policy)).await?;
+    ensure!(Scene::count(&scene.plane, PhaseKind::Queued) == jobs, "nothing fits before its time");
+    Ok(())
+}
+
+async fn all_placed(scene: &Scene) -> Result<()> {
+    scene.sites.iter().for_each(|site| site.set_idle(ROOM));
+    scene.until("all are placed", |plane| Scene::count(plane, PhaseKind::Queued) == 0).await
+}
+
+/// Jobs a second that are durably placed by rounds, and messages of a round.
+async fn by_rounds(scene: Scene, jobs: usize) -> Result<(f64, f64)> {
+    fill_and_place(&scene, jobs, POLICY).await?;
+    let begun = Instant::now();
+    all_placed(&scene).await?;
+    let rate = jobs as f64 / begun.elapsed().as_secs_f64();
+    let metrics = &scene.plane.shared().metrics;
+    let rounds = metrics.bid_rounds.with_label_values(&["placed"]).get();
+    ensure!(rounds >= jobs as u64, "{rounds} rounds placed {jobs} jobs");
+    Ok((rate, metrics.bid_messages.get() as f64 / rounds as f64))
+}
+
+/// Processor time of this thread, in seconds, as Linux counts it.
+fn cpu() -> Result<f64> {
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = counts.split(' ').next().context("no time")?.parse::<u64>()?;
+    Ok(nanoseconds as f64 / 1e9)
+}
+
+/// Processor time of the actors for each job that is placed under a policy, in seconds.
+async fn cpu_per_job(scene: Scene, jobs: usize, policy: &'static str) -> Result<f64> {
+    fill_and_place(&scene, jobs, policy).await?;
+    let before = cpu()?;
+    all_placed(&scene).await?;
+    Ok((cpu()? - before) / jobs as f64)
+}
+
+/// Tells the one behind it, until the last one tells who waits.
+struct Relay {
+    done: Option<oneshot::Sender<()>>,
+    awaited: u32,
+    to: Vec<Addr<Relay>>,
+}
+
+impl Actor for Relay {
+    type Context = Context<Self>;
+}
+
+/// A message as large as an announcement.
+#[derive(Message)]
+#[rtype(result = "()")]
+enum Word {
+    There([u64; 10], Addr<Relay>),
+    Back,
+}
+
+impl Handler<Word> for Relay {
+    type Result = ();
+
+    fn handle(&mut self, word: Word, ctx: &mut Context<Self>) {
+        match word {
+            Word::There(load, from) => {
+                black_box(load);
+                from.do_send(Word::Back);
+            }
+            Word::Back => {
+                self.awaited = self.awaited.saturating_sub(1);
+                if self.awaited > 0 && self.awaited.is_multiple_of(self.to.len() as u32) {
+                    let to = |addr: &Addr<Self>| addr.do_send(Word::There([1; 10], ctx.address()));
+                    self.to.iter().for_each(to);
+                } else if self.awaited == 0
+                    && let Some(done) = self.done.take()
+                {
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+}
+
+/// Processor time of one message between actors that do nothing else, in seconds.
+fn message_floor() -> Result<f64> {
+    actix_web::rt::System::new().block_on(async {
+        let relay = |done, awaited, to| Relay { done, awaited, to }.start();
+        let many: Vec<_> = (0..MANY_SITES).map(|_| relay(None, 0, Vec::new())).collect();
+        let (done, is_done) = oneshot::channel();
+        // One answer more than whole rounds, which begins the first.
+        let awaited = FLOOR_ROUNDS * MANY_SITES as u32 + 1;
+        let hub = relay(Some(done), awaited, many);
+        let before = cpu()?;
+        hub.do_send(Word::Back);
+        is_done.await.context("the relay ended")?;
+        Ok((cpu()? - before) / f64::from(2 * FLOOR_ROUNDS * MANY_SITES as u32))
+    })
+}

@@ -1,0 +1,112 @@
+//! What MRS was compared with when it was published, for simulations alone: no server places
+//! jobs in these ways.
+
+use cospan_domain::ids::PolicyName;
+use cospan_domain::placement::DefaultPolicies;
+
+use super::workload::PlannedJob;
+
+/// How often each job is submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Copies {
+    /// Once.
+    #[default]
+    One,
+    /// Twice; both run, and whoever reads the results counts the first to finish.
+    Two,
+    /// Twice; the other is cancelled when one has finished.
+    TwoUntilFirst,
+}
+
+/// A way to place jobs that is only compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rival {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// How often each job is submitted.
+    pub copies: Copies,
+    /// What it does.
+    pub what: &'static str,
+}
+
+/// All of them. Each fills the largest site first, and the next one with what is left, wherever
+/// the data is; whoever fits passes those that do not.
+pub const RIVALS: [Rival; 3] = [
+    Rival {
+        name: "rival-backfill",
+        copies: Copies::One,
+        what: "multi-site backfilling that is blind to data",
+    },
+    Rival {
+        name: "rival-replication",
+        copies: Copies::Two,
+        what: "every job twice, and both run to their end",
+    },
+    Rival {
+        name: "rival-replication-cancel",
+        copies: Copies::TwoUntilFirst,
+        what: "every job twice, and the later one is cancelled",
+    },
+];
+
+impl Rival {
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        RIVALS.into_iter().find(|rival| rival.name == name)
+    }
+
+    /// The policy that places its jobs: Flexible Cluster Minimization, the default for flexible jobs.
+    pub fn policy() -> PolicyName {
+        DefaultPolicies::default().flexible
+    }
+}
+
+impl Copies {
+    /// The jobs as they are submitted: copies have one name, and follow each other.
+    pub(super) fn of(self, jobs: Vec<PlannedJob>) -> Vec<PlannedJob> {
+        match self {
+            Copies::One => jobs,
+            Copies::Two | Copies::TwoUntilFirst => {
+                jobs.into_iter().flat_map(|job| [job.clone(), job]).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cospan_domain::job::spec::Priority;
+    use cospan_domain::units::{DurationMs, Timestamp};
+
+    #[test]
+    fn a_replicated_job_is_submitted_twice_at_once_under_one_name() {
+        let job = |name: &str| PlannedJob {
+            at: Timestamp(7),
+            components: vec![4],
+            run_time: DurationMs(1_000),
+            estimate: DurationMs(2_000),
+            name: name.into(),
+            input: None,
+            priority: Priority::Low,
+        };
+        let [backfill, both, first] = RIVALS;
+        let names = |rival: Rival| {
+            let jobs = rival.copies.of(vec![job("1"), job("2")]);
+            assert!(jobs.iter().all(|job| job.at == Timestamp(7)));
+            jobs.into_iter().map(|job| job.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(backfill), ["1", "2"]);
+        assert_eq!(names(both), ["1", "1", "2", "2"]);
+        assert_eq!(names(first), ["1", "1", "2", "2"]);
+    }
+
+    #[test]
+    fn no_rival_is_a_policy_of_servers() {
+        for rival in RIVALS {
+            let name = PolicyName::new(rival.name).expect("a name");
+            assert!(cospan_domain::placement::find_policy(&name).is_err(), "{}", rival.name);
+            assert_eq!(Rival::named(rival.name), Some(rival));
+        }
+    }
+}
