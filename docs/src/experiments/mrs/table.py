@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent))
-from shared import head, interval, line, rows_of, write_seeds  # noqa: E402
+from shared import half_width, head, interval, line, rows_of, write_seeds  # noqa: E402
 
 HERE = Path(__file__).parent
 MRS, BACKFILL, REP = "mrs", "rival-backfill", "rival-replication"
@@ -86,14 +86,16 @@ COLUMNS = ["AWT (s)", "AWT to transmission (s)", "QCT (s)", "AGU (%)", "jobs don
 
 
 def verdict(changes, claim):
-    mean = statistics.mean(changes)
-    low, high = (mean - float(interval(changes).split("± ")[-1]) if len(changes) > 1 else mean,
-                 mean + float(interval(changes).split("± ")[-1]) if len(changes) > 1 else mean)
+    """By the interval of the change: without one that excludes 0 nothing is shown."""
+    mean, half = statistics.mean(changes), half_width(changes)
+    low, high = mean - half, mean + half
+    if low <= 0 <= high or len(changes) < 2:
+        return "**not shown**"
+    if (mean > 0) != (claim > 0):
+        return "**does not hold**: the other way round"
     if low <= claim <= high:
         return "**holds**, as much as published"
-    if low > 0 and high > 0 and claim > 0 or low < 0 and high < 0 and claim < 0:
-        return "**holds** in direction, " + ("more" if abs(mean) > abs(claim) else "less") + " than published"
-    return "**not shown**" if low <= 0 <= high else "**does not hold**: the other way round"
+    return "**holds** in direction, " + ("more" if abs(mean) > abs(claim) else "less") + " than published"
 
 
 def main():
