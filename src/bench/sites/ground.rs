@@ -165,7 +165,7 @@ impl Ground {
             if all.iter().all(|job| job.phase.is_final()) || begin.elapsed() > END_MAX {
                 return Ok(all);
             }
-            self.keep_in_service(ALPHA, &[]);
+            [ALPHA, BETA].into_iter().for_each(|cluster| self.keep_in_service(cluster, &[]));
             std::thread::sleep(Duration::from_millis(500));
         }
     }
