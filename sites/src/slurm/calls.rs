@@ -189,6 +189,7 @@ impl SlurmSite {
         let words = ["remove", &tag.to_string(), &nonce()];
         self.agent.ask(&words, Request::default()).await?;
         self.over().remove(&tag);
+        self.forget_attempt(tag);
         Ok(())
     }
 

@@ -172,6 +172,13 @@ impl SlurmSite {
         self.heard().queue = None;
     }
 
+    /// Has Slurm asked when this attempt is looked at the next time: it is removed.
+    pub(super) fn forget_attempt(&self, tag: Tag) {
+        if let Some((_, jobs)) = &mut self.heard().queue {
+            jobs.retain(|job| job.tag != tag);
+        }
+    }
+
     /// How long Slurm has been seen to have nothing of an attempt that runs.
     fn over_for(&self, tag: Tag, is_over: bool) -> Option<Duration> {
         let mut over = self.over();

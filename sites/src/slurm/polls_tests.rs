@@ -170,6 +170,16 @@ async fn slurm_is_asked_again_after_something_was_taken_from_its_queue() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_removed_is_not_remembered_to_run() {
+    let (cluster, site) = site();
+    cluster.say(|said| said.queue = job(5, tag(1), "RUNNING", 2));
+    assert_eq!(*seen(&look(&site).await), Observation::Starting);
+    cluster.say(|said| said.queue = job(5, tag(1), "COMPLETED", 2));
+    site.remove_attempt(tag(1)).await.unwrap();
+    assert_eq!(*seen(&look(&site).await), Observation::Absent);
+}
+
+#[tokio::test(start_paused = true)]
 async fn idle_processors_follow_what_our_attempts_take_and_give_back() {
     let (cluster, site) = site();
     cluster.say(|said| (said.queue, said.idle) = (job(5, tag(1), "PENDING", 8), 40));
