@@ -207,13 +207,13 @@ async fn register(
 ) -> Result<Result<(), ApiRefusal>, Failure> {
     // Since it was announced, the name may have become another's.
     let is_other = |by: &_| by != &record.owner;
-    let is_above = || edge.keys.names_with(Role::Administrator).contains(&record.owner);
-    if edge.backend.file_owner(&record.name).is_some_and(|by| is_other(&by) && !is_above()) {
+    let reaches_all = edge.keys.names_with(Role::Administrator).contains(&record.owner);
+    if edge.backend.file_owner(&record.name).is_some_and(|by| is_other(&by) && !reaches_all) {
         return Err(taken(&record.name));
     }
     let path = path(record).map_err(|error| Failure::internal("name an upload", error))?;
     let (name, site, replace) = (record.name.clone(), site.clone(), record.replace);
-    let what = Ask::AddFile { name, site, path, replace };
+    let what = Ask::AddFile { name, site, path, replace, reaches_all };
     match edge.backend.command(ApiCommand { by: record.owner.clone(), what }).await {
         Ok(ApiAnswer::Done) => {}
         Ok(other) => {
@@ -226,7 +226,8 @@ async fn register(
         return Ok(Ok(()));
     }
     // Somebody changed it there before it was read.
-    let what = Ask::RemoveFile { name: record.name.clone(), site: None, force: false };
+    let name = record.name.clone();
+    let what = Ask::RemoveFile { name, site: None, force: false, reaches_all };
     let removed = edge.backend.command(ApiCommand { by: record.owner.clone(), what }).await;
     let changed = ApiRefusal::Conflict("the file changed on its way; upload it again".into());
     Ok(Err(removed.err().unwrap_or(changed)))

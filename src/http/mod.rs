@@ -36,11 +36,8 @@ mod streams;
 mod submit;
 #[cfg(test)]
 mod tests;
-<<<<<<< HEAD
-mod turns;
-=======
 mod tidy;
->>>>>>> a8aba9c99b4de44abfaa27f3d877fd0282a75d97
+mod turns;
 mod unread;
 mod uploads;
 

@@ -20,8 +20,12 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Also if uploads are kept for a shorter time.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
-/// Looks again and again, as long as the server runs.
+/// Looks again and again, as long as the server runs. One that only reads its store knows neither
+/// names nor jobs, and so of nothing that it is not needed.
 pub(super) async fn tidy(edge: Data<Edge>) {
+    if edge.backend.read_only().is_some() {
+        return;
+    }
     let pause = PAUSE.min(edge.uploads.settings().keep).max(PAUSE_MIN);
     loop {
         let uploads = edge.uploads.all();

@@ -8,6 +8,7 @@ use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, View};
 use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::units::Bytes;
+use cospan_sites::port::UploadStep;
 use cospan_storage::Opened;
 
 use super::records;
@@ -124,6 +125,10 @@ impl Backend for ReadOnly {
     }
 
     async fn read(&self, _: &ReadOrder) -> Result<Piece, ApiRefusal> {
+        self.refused()
+    }
+
+    async fn upload(&self, _: &SiteName, _: UploadStep) -> Result<(), ApiRefusal> {
         self.refused()
     }
 

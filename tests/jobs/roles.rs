@@ -39,6 +39,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("file list", "reader", "reader"),
     ("file show FILE", "reader", "operator"),
     ("file add FILE --site s1 --path data --replace", "user", "administrator"),
+    ("file upload NEW --name FILE --site s1 --replace", "user", "administrator"),
     ("store show", "reader", "reader"),
     ("store export EXPORT", "administrator", "administrator"),
     ("chaos status", "reader", "reader"),
@@ -121,6 +122,7 @@ fn every_command_answers_every_role_as_the_table_allows_and_no_more() {
     let words = vec![
         ("JOB", scene.job_file(WAITS)),
         ("PLAN", scene.file("plan.toml", PLAN)),
+        ("NEW", scene.file("new.dat", "new data\n")),
         ("OUT", out("fetched")),
         ("EXPORT", out("export")),
     ];
