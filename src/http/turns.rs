@@ -19,7 +19,9 @@ pub(super) struct Turns(Mutex<BTreeMap<KeyName, Arc<Semaphore>>>);
 
 /// One turn; the next begins when it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn(Option<OwnedSemaphorePermit>);
+pub(super) struct Turn {
+    _held: Option<OwnedSemaphorePermit>,
+}
 
 impl Turns {
     /// Waits until it is the key's turn.
@@ -30,7 +32,7 @@ impl Turns {
             keys.entry(key.clone()).or_insert_with(new).clone()
         };
         // Nobody closes it.
-        Turn(turns.acquire_owned().await.ok())
+        Turn { _held: turns.acquire_owned().await.ok() }
     }
 }
 
