@@ -10,6 +10,7 @@ use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 
+use super::promises;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::jobs::job;
 
@@ -44,6 +45,9 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
         tags.find(|tag| tag.instance == instance)
     });
     ensure!(left.is_none(), "{left:?} was left behind");
+    let leases =
+        plane_run.world.read(|world| promises::left_behind(world, instance, plane_run.clock.now()));
+    ensure!(leases.is_empty(), "reservations were left behind: {leases:?}");
     for (site, held) in &view.holdings {
         ensure!(held.is_empty(), "ended jobs hold something at {site}");
     }

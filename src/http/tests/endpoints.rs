@@ -329,6 +329,10 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
         "/v1/jobs:release",
         "/v1/jobs:thaw",
         "/v1/openapi.json",
+        "/v1/reservations",
+        "/v1/reservations/{id}",
+        "/v1/reservations/{id}/cancel",
+        "/v1/reservations/{id}/move",
         "/v1/sites",
         "/v1/sites/{name}",
         "/v1/sites/{name}/drain",
@@ -340,6 +344,7 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
         "/v1/sites/{name}/thaw",
         "/v1/sites/{name}/undrain",
         "/v1/sites/{name}/unforce",
+        "/v1/slots",
         "/v1/store",
         "/v1/store/export",
     ];

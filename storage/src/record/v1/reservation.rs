@@ -2,7 +2,7 @@
 
 use cospan_domain::acquire;
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::state;
+use cospan_domain::job::state::{self, Wish as DomainWish};
 use cospan_domain::reserve::coallocation::{
     self, Augmenting as DomainAugmenting, Failure as DomainFailure, Outcome as DomainOutcome,
     Placing as DomainPlacing, Step as DomainStep,
@@ -23,7 +23,12 @@ wire_struct!(Reservation = state::Reservation {
     answers: u32,
     asked_since: u64,
     spent: bool,
+    other: Option<Other>,
 });
+
+wire_struct!(Other = state::Other { search: Search; wish: Option<ReservationWish> });
+
+wire_enum!(Wish = DomainWish { AsSubmitted, Changed(ReservationWish), Dropped });
 
 wire_struct!(Coallocation = coallocation::Coallocation {
     parts: Vec<Part>,
