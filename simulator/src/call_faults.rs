@@ -18,7 +18,12 @@ impl Kind {
     pub(super) fn is_carried_out(self) -> bool {
         matches!(
             self,
-            Kind::ReplyLost | Kind::Doubled | Kind::Garbage | Kind::Truncated | Kind::WrongIdle
+            Kind::ReplyLost
+                | Kind::Doubled
+                | Kind::Garbage
+                | Kind::Truncated
+                | Kind::WrongIdle
+                | Kind::WrongStart
         )
     }
 
@@ -33,14 +38,17 @@ impl Kind {
         match self {
             Kind::Truncated | Kind::WrongIdle => call == "status",
             // A refusal is an answer: those that only ask are not refused.
-            Kind::Refused => matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel"),
+            Kind::Refused => {
+                matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel" | "reserve")
+            }
             // Work on files runs under a time-out at the site that is shorter than ours; what
             // the resource manager has in its hands is carried out whenever it comes to it.
             // A gate is decided by a file as well, but nobody may rely on when: a machine that
             // is frozen holds its time-outs up with everything else.
-            Kind::Late => matches!(call, "submit" | "cancel" | "decide-gate"),
+            Kind::Late => matches!(call, "submit" | "cancel" | "decide-gate" | "reserve"),
             // Whatever else comes twice changes nothing the second time, and no answer.
-            Kind::Doubled => call == "submit",
+            Kind::Doubled => matches!(call, "submit" | "reserve"),
+            Kind::WrongStart => call == "reserve",
             // What becomes of those shows in the next status; who deletes is believed.
             Kind::NoEffect => matches!(call, "submit" | "start-copy" | "cancel"),
             _ => true,

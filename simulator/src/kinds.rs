@@ -72,6 +72,8 @@ kinds! {
         Garbage = "garbage",
         /// The answer is that it was done, and it was not.
         NoEffect = "no-effect",
+        /// A reservation is granted for another start than was asked for.
+        WrongStart = "wrong-start",
         /// The adapter of the site panics.
         AdapterPanics = "adapter-panics",
     }
@@ -96,6 +98,8 @@ kinds! {
         Drained = "drained",
         /// Its clock is wrong.
         SiteClock = "site-clock",
+        /// It loses all reservations without a word.
+        LosesLeases = "loses-leases",
         /// A link carries less, or nothing.
         Link = "link",
         /// What a link carries arrives damaged.

@@ -43,6 +43,7 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
         discipline: Discipline::Easy,
         local_jobs: Vec::new(),
         queues: false,
+        reserves: false,
         files: BTreeMap::new(),
     };
     let sites = sites.iter().map(site).collect();

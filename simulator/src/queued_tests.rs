@@ -39,6 +39,7 @@ fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
             estimate: DurationMs(minutes * 60_000),
         }],
         queues: true,
+        reserves: false,
         files: BTreeMap::new(),
     };
     let sites = ["delft", "leiden"].into_iter().zip(minutes).map(site);

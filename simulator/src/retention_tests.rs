@@ -41,6 +41,7 @@ fn environment() -> SimEnvironment {
         discipline: Discipline::Easy,
         local_jobs: Vec::new(),
         queues: false,
+        reserves: false,
         files: BTreeMap::new(),
     };
     let world = World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), 1, BEGINS);

@@ -1,5 +1,7 @@
 //! The site port over the simulated world: what travels takes time, and may be lost.
 
+mod reservations;
+
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +12,8 @@ use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::port::{
     AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
-    Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
-    TagLookup,
+    Observation, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
+    Submitted, TagLookup,
 };
 
 use super::call_faults::{CallFaultModel, Fate};
@@ -261,6 +263,11 @@ fn cut_short(status: &mut SiteStatus, dice: u64) -> bool {
 impl Site for SimulatedSite {
     fn name(&self) -> &SiteName {
         &self.name
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        let grants = self.world.read(|world| world.sites()[self.index.index()].grants());
+        grants.then_some(self as &dyn Reservations)
     }
 
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {

@@ -34,6 +34,7 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
         discipline: Discipline::Easy,
         local_jobs,
         queues: false,
+        reserves: false,
         files: BTreeMap::new(),
     };
     let world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);

@@ -39,6 +39,7 @@ impl Fixture {
             discipline: Discipline::Easy,
             local_jobs: Vec::new(),
             queues: true,
+            reserves: false,
             files: BTreeMap::new(),
         };
         let world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);

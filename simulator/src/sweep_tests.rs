@@ -38,6 +38,7 @@ fn environment(seed: u64) -> SimEnvironment {
         discipline: Discipline::Easy,
         local_jobs: Vec::new(),
         queues: false,
+        reserves: false,
         files: BTreeMap::new(),
     };
     let world =

@@ -139,6 +139,7 @@ fn site(name: &str, nodes: u32) -> Result<ClusterSpec> {
         discipline: Discipline::Easy,
         local_jobs: Vec::new(),
         queues: false,
+        reserves: false,
         files: BTreeMap::new(),
     })
 }

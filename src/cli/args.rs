@@ -16,6 +16,7 @@ use super::args_operate::{
     CompletionArgs, ConfigCommand, DoctorArgs, FileCommand, KeyCommand, ManArgs, QuickstartArgs,
     SiteCommand, StoreCommand,
 };
+use super::args_reserve::{ReservationCommand, SlotsArgs};
 use super::args_simulate::SimulateArgs;
 
 const STYLES: Styles = Styles::styled()
@@ -172,6 +173,11 @@ Example:
     Release(SteerArgs),
     /// Move jobs to another class of placement queue
     Priority(PriorityArgs),
+    /// Tell when a job could be promised a start
+    Slots(SlotsArgs),
+    /// Look at starts that are promised, give them back, or move them
+    #[command(subcommand)]
+    Reservation(ReservationCommand),
     /// Look at sites and steer them
     #[command(subcommand)]
     Site(SiteCommand),

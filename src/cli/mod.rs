@@ -10,6 +10,7 @@ mod args_cluster;
 mod args_job;
 mod args_line;
 mod args_operate;
+mod args_reserve;
 mod args_simulate;
 mod commands;
 mod context;
@@ -29,7 +30,8 @@ use args_job::ClassArg;
 use args_operate::{CompletionArgs, ManArgs};
 use commands::{
     background, bench, chaos, configuration, doctor, explain, file, key, list, logs, map, output,
-    quickstart, report, serve, show, simulate, site, steer, store, submit, wait,
+    quickstart, report, reservation, serve, show, simulate, site, slots, steer, store, submit,
+    wait,
 };
 use context::Context;
 use exit::{CliError, Exit};
@@ -108,6 +110,8 @@ fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> 
             };
             steer::steer(context, Order::Priority, &args.ids, Some(class))
         }
+        Command::Slots(args) => slots::run(context, args),
+        Command::Reservation(command) => reservation::run(context, command),
         Command::Site(command) => site::run(context, command),
         Command::File(command) => file::run(context, command),
         Command::Key(command) => key::run(context, command),

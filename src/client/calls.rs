@@ -61,7 +61,7 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    fn added_to(&self, query: Query) -> Query {
+    pub(super) fn added_to(&self, query: Query) -> Query {
         query
             .with_some("state", self.state.as_ref())
             .with_some("site", self.site.as_ref())

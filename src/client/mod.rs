@@ -6,6 +6,7 @@ mod changes;
 mod chaos;
 mod error;
 mod query;
+mod reservations;
 mod sse;
 mod tls;
 mod unix;
@@ -24,6 +25,7 @@ pub use address::ServerAddress;
 pub use calls::{Download, FilePiece, JobFilter, LogRequest, Order, SiteAction, SubmitOptions};
 pub use changes::{ChangeStream, StreamEvent};
 pub use error::ClientError;
+pub use reservations::SlotsRequest;
 pub use sse::{SseEvent, SseReader};
 pub use tls::TlsProblem;
 

@@ -89,6 +89,11 @@ pub(super) const RULES: &[Rule] = rules! {
     POST "/v1/sites/{name}/end-maintenance" OPERATOR, None, "site maintenance";
     POST "/v1/sites/{name}/force" OPERATOR, None, "site force";
     POST "/v1/sites/{name}/unforce" OPERATOR, None, "site force";
+    GET "/v1/slots" READER, None, "slots";
+    GET "/v1/reservations" READER, ROWS, "reservation list";
+    GET "/v1/reservations/{id}" READER, ALL, "reservation show";
+    POST "/v1/reservations/{id}/cancel" USER, ALL, "reservation cancel";
+    POST "/v1/reservations/{id}/move" USER, ALL, "reservation move";
     GET "/v1/files" READER, ROWS, "file list";
     POST "/v1/files" USER, ALL, "file add";
     GET "/v1/files/{name}" READER, ROWS, "file show";

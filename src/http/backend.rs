@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use actix_web::web::Bytes;
 use async_trait::async_trait;
-use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, View};
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Startable, Submission, View};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Seq, SiteName,
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
+use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_sites::port::UploadStep;
 use futures_util::Stream;
 
@@ -64,6 +65,14 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Links that bring files to a site, by where they begin.
     fn links_to(&self, site: &SiteName) -> Vec<LinkReport>;
+
+    /// When parts could start within a window, at one site or at all. Sites are asked.
+    async fn startable(
+        &self,
+        site: Option<&SiteName>,
+        parts: &Parts,
+        window: StartWindow,
+    ) -> Startable;
 
     /// The store.
     fn store(&self) -> StoreReport;

@@ -8,9 +8,10 @@ use utoipa::{Modify, OpenApi};
 use utoipa_actix_web::AppExt;
 use utoipa_actix_web::service_config::ServiceConfig;
 
+use super::describe;
 use super::{
-    accounts, chaos, describe, files, health, jobs, orders, reading, sites, store, stream, submit,
-    uploads,
+    accounts, chaos, files, health, jobs, orders, reading, reservations, sites, slots, store,
+    stream, submit, uploads,
 };
 
 #[derive(OpenApi)]
@@ -59,6 +60,11 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(sites::end_maintenance)
         .service(sites::force)
         .service(sites::unforce)
+        .service(slots::list)
+        .service(reservations::list)
+        .service(reservations::show)
+        .service(reservations::cancel)
+        .service(reservations::change)
         .service(files::list)
         .service(files::add)
         .service(files::show)

@@ -234,13 +234,22 @@ pub(super) async fn priority(
 )]
 #[delete("/v1/jobs/{id}")]
 pub(super) async fn cancel_one(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
-    let id = query::job_id(&id)?;
-    match refusal(&edge.backend.view(), &caller, id) {
+    order_one(&edge, &caller, query::job_id(&id)?, |id| Ask::Cancel(vec![id])).await
+}
+
+/// Gives an order about one job.
+pub(super) async fn order_one(
+    edge: &Edge,
+    caller: &Caller,
+    id: JobId,
+    what: impl FnOnce(JobId) -> Ask,
+) -> Answer {
+    match refusal(&edge.backend.view(), caller, id) {
         None => {}
         Some(JobOutcome::Refused(_)) => return Err(gate::anothers(format!("job {id}"))),
         Some(_) => return Err(Failure::no_job(id)),
     }
-    let outcomes = ask(&edge, caller.name().clone(), Ask::Cancel(vec![id])).await?;
+    let outcomes = ask(edge, caller.name().clone(), what(id)).await?;
     let Some(report) = outcomes.into_iter().next() else { return Err(Failure::no_job(id)) };
     match report.outcome {
         OutcomeName::Done | OutcomeName::Unchanged => Ok(HttpResponse::Ok().json(report)),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, SiteStanding, Submission, View,
+    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, SiteStanding, Startable, Submission, View,
 };
 use cospan_actors::journal::Change as Committed;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Digest, JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::state::Job;
+use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units;
@@ -123,6 +124,15 @@ impl Backend for Served {
 
     fn links_to(&self, site: &SiteName) -> Vec<LinkReport> {
         self.plane.links_to(site).iter().map(sited::link).collect()
+    }
+
+    async fn startable(
+        &self,
+        site: Option<&SiteName>,
+        parts: &Parts,
+        window: StartWindow,
+    ) -> Startable {
+        self.plane.startable(site.map(std::slice::from_ref), parts, window).await
     }
 
     fn store(&self) -> StoreReport {

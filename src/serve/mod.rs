@@ -167,7 +167,7 @@ async fn start(
         warn!(%given, %most, "limits.max_job_memory is more than this server could start on again; it takes no more than the most");
     }
     let (opened, view, remains) = match records::open(&path, &options, sink, room::most(config))? {
-        Found::All(opened, view, remains) => (opened, view, remains),
+        Found::All(opened, view, remains) => (opened, *view, remains),
         Found::TooLarge(opened, found) => {
             return read_only(
                 opened,

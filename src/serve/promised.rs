@@ -6,7 +6,7 @@ use crate::api::v1::Instant;
 
 /// What it waits for; `None` if that is no start that it is to be promised.
 pub(super) fn told(job: &Job) -> Option<String> {
-    job.spec.run.reservation?;
+    job.reservation_wish()?;
     match (&job.phase, &job.reservation) {
         (Phase::Queued { .. }, Some(reservation)) if !reservation.spent => {
             Some(asking(reservation))

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, View};
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Startable, Submission, View};
 use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::state::Job;
+use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_domain::units::Bytes;
 use cospan_sites::port::UploadStep;
 use cospan_storage::Opened;
@@ -91,6 +92,11 @@ impl Backend for ReadOnly {
 
     fn links_to(&self, _: &SiteName) -> Vec<LinkReport> {
         Vec::new()
+    }
+
+    /// No site is asked.
+    async fn startable(&self, _: Option<&SiteName>, _: &Parts, _: StartWindow) -> Startable {
+        Startable::default()
     }
 
     fn store(&self) -> StoreReport {

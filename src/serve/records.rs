@@ -24,7 +24,7 @@ use crate::http::backend::{History, Pieces};
 /// What a store came to.
 pub(super) enum Found {
     /// Everything that is live, and keys of what is not.
-    All(Opened, View, Vec<Key>),
+    All(Opened, Box<View>, Vec<Key>),
     /// Its jobs would take more memory than they may.
     TooLarge(Opened, TooLarge),
 }
@@ -52,7 +52,7 @@ pub(super) fn open(
     };
     let remains = std::mem::take(&mut loaded.remains);
     info!(jobs = loaded.jobs.len(), epoch = opened.epoch.0, "store opened");
-    Ok(Found::All(opened, view_of(loaded), remains))
+    Ok(Found::All(opened, Box::new(view_of(loaded)), remains))
 }
 
 /// Threads that decode while one reads: as many as there are processors to run

@@ -120,6 +120,7 @@ pub(crate) fn waiting_job() -> Job {
         setbacks: Default::default(),
         instants: Default::default(),
         placed_by: None,
+        wish: Default::default(),
         reservation: None,
         told: Default::default(),
         revision: 1,

@@ -49,6 +49,7 @@ fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
         discipline: site.discipline,
         local_jobs: site.local_jobs.clone(),
         queues: site.queues,
+        reserves: false,
         files: site.files.iter().map(file).collect::<Result<_, InvalidId>>()?,
     })
 }

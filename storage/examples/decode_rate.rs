@@ -139,6 +139,7 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         promoted: false,
         instants: Default::default(),
         placed_by: None,
+        wish: Default::default(),
         reservation: None,
         told: Default::default(),
         revision: 1,

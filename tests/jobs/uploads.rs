@@ -107,7 +107,7 @@ fn an_upload_goes_on_after_the_server_was_killed() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     has(&said, &["going on at byte 2000000"]);
-    has(&scene.must(&["file", "show", "large.dat"]), &[&blake3::hash(&bytes).to_hex().to_string()]);
+    has(&scene.must(&["file", "show", "large.dat"]), &[blake3::hash(&bytes).to_hex().as_ref()]);
     assert_eq!(std::fs::read(&at_sites(&scene)[0]).unwrap(), bytes);
     let kept = std::fs::read_dir(scene.environment.data().join("uploads")).unwrap();
     let parts = kept.filter(|e| e.as_ref().unwrap().path().extension().unwrap() == "part");

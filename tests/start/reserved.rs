@@ -81,3 +81,70 @@ fn a_promised_start_at_two_sites_is_kept_across_a_kill() {
     assert!(not_begun.iter().all(|began| !began.exists()));
     until("the rest is given back", || roots.iter().all(|root| held(root) == json!({})));
 }
+
+#[test]
+fn a_start_that_slots_show_is_granted() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let (file, _) = job_file(&environment, "first", 2);
+    let granted = client(&environment, &["submit", &file, "--start", "in 20s", "--within", "10m"]);
+    assert!(granted.status.success(), "{}", told(&granted));
+    let ask = |start: &str| {
+        let asked = ["slots", "-n", "2", "--components", "2", "--for", "1m", "--start", start];
+        let shown = client(&environment, &[&asked[..], &["--within", "1h", "-o", "json"]].concat());
+        assert!(shown.status.success(), "{}", told(&shown));
+        serde_json::from_slice::<Value>(&shown.stdout).unwrap()
+    };
+    let slots = ask("now");
+    assert_eq!(slots["sites"].as_array().unwrap().len(), 2, "{slots}");
+    let earliest = slots["together"][0]["earliest"].as_str().unwrap();
+    let (file, _) = job_file(&environment, "second", 2);
+    let refused = client(&environment, &["submit", &file, "--start", "in 25s"]);
+    assert_eq!(refused.status.code(), Some(3), "both are promised: {}", told(&refused));
+    let granted = client(&environment, &["submit", &file, "--start", earliest]);
+    assert!(granted.status.success(), "{slots} {}", told(&granted));
+    let text = client(&environment, &["slots", "-n", "9", "--for", "1m"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("no start was found"), "{text}");
+    assert!(client(&environment, &["cancel", "all"]).status.success());
+    let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
+    until("all is given back", || roots.iter().all(|root| held(root) == json!({})));
+}
+
+#[test]
+fn a_promise_is_moved_kept_if_it_cannot_be_and_given_back() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let (file, _) = job_file(&environment, "moved", 2);
+    let granted = client(&environment, &["submit", &file, "--start", "in 10m"]);
+    assert!(granted.status.success(), "{}", told(&granted));
+    let first = job(&server, 1)["reservation"]["start"].clone();
+
+    let moved = client(&environment, &["reservation", "move", "1", "--start", "in 30m"]);
+    assert!(moved.status.success(), "{}", told(&moved));
+    let second = job(&server, 1)["reservation"]["start"].clone();
+    assert_ne!(first, second);
+    let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
+    let one_each = || roots.iter().all(|root| held(root).as_object().unwrap().len() == 1);
+    until("the old ones are given back", one_each);
+
+    // The sites are full with what they promised.
+    let start = second.as_str().unwrap();
+    let kept = client(&environment, &["reservation", "move", "1", "--start", start]);
+    assert_eq!(kept.status.code(), Some(3), "{}", told(&kept));
+    assert!(told(&kept).contains("the promise stays as it was"), "{}", told(&kept));
+    assert_eq!(job(&server, 1)["reservation"]["start"], second);
+    let shown = client(&environment, &["reservation", "show", "1"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for part in ["ReservationMoved", "ReservationStayed", "confirmed", "c1"] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+
+    let given_back = client(&environment, &["reservation", "cancel", "1"]);
+    assert!(given_back.status.success(), "{}", told(&given_back));
+    until_it_is(&server, 1, "finished");
+    assert_eq!(job(&server, 1)["reservation"]["state"], "released");
+    until("all is given back", || roots.iter().all(|root| held(root) == json!({})));
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::{JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{JobSpec, Priority};
 use cospan_domain::job::state::Idempotency;
@@ -43,6 +44,13 @@ pub enum Ask {
         to: Priority,
         /// The key that asks is bound by no rule for classes.
         uncapped: bool,
+    },
+    /// Promise a job another start, or none any more.
+    ChangeReservation {
+        /// The job.
+        job: JobId,
+        /// What is wanted; `None`: it is placed as others are.
+        wish: Option<ReservationWish>,
     },
     /// An operator's order about a site.
     Site(SiteName, SiteOrder),

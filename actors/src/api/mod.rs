@@ -2,8 +2,10 @@
 
 pub mod command;
 pub mod handle;
+pub mod starts;
 pub mod view;
 
 pub use command::{ApiAnswer, ApiCommand, ApiRefusal, SiteOrder, Submission, SubmittedJob};
 pub use handle::{ControlPlane, SiteStanding};
+pub use starts::{SiteStarts, Startable};
 pub use view::View;

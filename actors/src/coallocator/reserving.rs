@@ -111,7 +111,7 @@ fn sites_for(
 ) -> Result<Vec<Vec<Placement>>, Timestamp> {
     let candidates = candidates(shared, job, grid);
     let waits = candidates.iter().any(Vec::is_empty) && may_change(grid);
-    let latest = job.spec.run.reservation.map(|wish| wish.window.latest);
+    let latest = job.reservation_wish().map(|wish| wish.window.latest);
     match latest.filter(|latest| waits && now <= *latest) {
         Some(latest) => Err(latest + DurationMs(1)),
         None => Ok(candidates),

@@ -47,6 +47,10 @@ pub(super) async fn carry_out(
         Ask::SetPriority { jobs, to, uncapped } => {
             set_priority(&shared, jobs, to, uncapped, &by).await
         }
+        Ask::ChangeReservation { job, wish } => {
+            let command = JobCommand::ChangeReservation { wish, by };
+            on_jobs(&shared, vec![job], |_| command.clone()).await
+        }
         Ask::Site(site, order) => on_site(&shared, site, by, order).await,
         Ask::AddFile { name, site, path, replace, reaches_all } => {
             let by = Asker { key: by, reaches_all };
@@ -175,6 +179,7 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
 fn outcome(answer: Result<(), Rejection>) -> JobOutcome {
     match answer {
         Ok(()) => JobOutcome::Done,
+        Err(Rejection::Impossible(why)) => JobOutcome::Refused(why.into()),
         Err(Rejection::AlreadySo) => JobOutcome::Unchanged("it is so already".into()),
         Err(Rejection::Ended) => JobOutcome::Unchanged("it has ended".into()),
         Err(Rejection::Stale) => {

@@ -257,6 +257,7 @@ fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) ->
         promoted: false,
         instants: Default::default(),
         placed_by: None,
+        wish: Default::default(),
         reservation: None,
         told: Default::default(),
         revision: 1,

@@ -94,6 +94,7 @@ pub fn cause_name(why: &AbortCause) -> &'static str {
         AbortCause::Application { .. } => "application",
         AbortCause::Cancelled => "cancelled",
         AbortCause::Preempted { .. } => "preempted",
+        AbortCause::ReservationChanged { .. } => "reservation-changed",
         AbortCause::Drained { .. } => "drained",
     }
 }

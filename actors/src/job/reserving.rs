@@ -5,15 +5,18 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Job, Reservation};
+use cospan_domain::placement::{Acceptance, Hindrance};
 use cospan_domain::reserve::{
     Ask, Outcome, ReservationRequest, ReservationTag, Serial, StartWindow,
 };
+use cospan_domain::site::availability::state;
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{CallKind, ReservationOrder, Reservations, Site, SiteError};
 
 use super::actor::JobActor;
 use super::effects::{Pending, RETRY, call_at};
 use crate::cluster::Call;
+use crate::shared::Shared;
 
 /// How long a site keeps a reservation that is not confirmed: longer than a search may take, as
 /// each one is renewed before they are confirmed.
@@ -82,9 +85,36 @@ fn request(
     part: usize,
     window: StartWindow,
 ) -> Option<ReservationRequest> {
-    let part = reservation.search.job.parts.get(part)?;
+    let part = reservation.asking()?.job.parts.get(part)?;
     let resources = part.resources.clone();
     Some(ReservationRequest { resources, length: part.length, window, flexible: false })
+}
+
+/// Whether what all sites granted is not to be kept, as one of them takes no jobs any more. One that
+/// is silent is asked.
+fn is_closed(actor: &JobActor, ask: &Ask) -> bool {
+    let owned = actor.job().reservation.as_deref().and_then(Reservation::asking);
+    let held = owned.into_iter().flat_map(|search| search.owned().map(|owned| &owned.site));
+    let keeps = matches!(ask, Ask::Check { .. } | Ask::Confirm { .. });
+    keeps && held.chain([ask.site()]).any(|site| turns_away(&actor.shared, site))
+}
+
+fn turns_away(shared: &Shared, name: &SiteName) -> bool {
+    let view = shared.view.load();
+    let Some(record) = view.sites.get(name) else { return false };
+    let report = shared.live.site(name).unwrap_or_default();
+    let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
+    match state(record, report.contact, held, shared.clock.now()).acceptance() {
+        Acceptance::Open | Acceptance::ProbesOnly => false,
+        Acceptance::Closed(hindrance) => matches!(
+            hindrance,
+            Hindrance::Unusable
+                | Hindrance::Draining
+                | Hindrance::Drained
+                | Hindrance::Maintenance
+                | Hindrance::Frozen
+        ),
+    }
 }
 
 /// Puts what is due to its site; `None` if nothing is.
@@ -93,6 +123,11 @@ pub(super) fn ask(actor: &JobActor) -> Option<Pending> {
     let tag = |serial| ReservationTag { instance, job, serial };
     let (question, asked) = Question::of(actor.job(), tag)?;
     let site: SiteName = asked.ask.site().clone();
+    if is_closed(actor, &asked.ask) {
+        let outcome = asked.ask.without_answer();
+        let answered = Some(JobCommand::ReservationAnswered { question, outcome });
+        return Some(Box::pin(async move { (answered, RETRY) }));
+    }
     let asked = Arc::new(asked);
     let put = asked.clone();
     let put =

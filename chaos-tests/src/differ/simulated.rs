@@ -98,6 +98,7 @@ fn world(scenario: &Scenario) -> Result<World> {
             discipline: Discipline::Fcfs,
             local_jobs: Vec::new(),
             queues: false,
+            reserves: false,
             files,
         });
     }

@@ -128,6 +128,10 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         Happened::JobPlaced { .. }
         | Happened::ReservationSought { .. }
         | Happened::ReservationAnswered { .. }
+        | Happened::ReservationChanged { .. }
+        | Happened::ReservationMoveSought { .. }
+        | Happened::ReservationMoved
+        | Happened::ReservationStayed { .. }
         | Happened::StartPostponed { .. }
         | Happened::InputsArrived
         | Happened::AvoidanceLapsed

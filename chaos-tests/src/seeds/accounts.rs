@@ -237,6 +237,7 @@ mod tests {
             promoted: false,
             instants: Default::default(),
             placed_by: None,
+            wish: Default::default(),
             reservation: None,
             told: Default::default(),
             revision: 1,

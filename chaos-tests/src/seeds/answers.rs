@@ -60,6 +60,8 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
         UserAction::Freeze(_, frozen) => job.frozen_by.is_some() == *frozen,
         // It may have been promoted since.
         UserAction::Raise(_, to) => job.priority >= *to,
+        // It may have been sought since, and not found.
+        UserAction::Promise(_, wish) => wish.is_some() || job.reservation_wish().is_none(),
         UserAction::Submit(..) | UserAction::Site(..) | UserAction::File(..) => true,
     }
 }

@@ -98,6 +98,10 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
         return (!over)
             .then(|| format!("job {} was given up before its wall time was over", job.id));
     }
+    // Its sites may have refused it the start, or kept it from it until it was too late.
+    if spec.run.reservation.is_some() {
+        return None;
+    }
     let reads = spec.components.iter().any(|component| component.file_refs().next().is_some());
     let tries = spec.max_placement_tries.is_some() || spec.max_claim_tries.is_some();
     if reads || tries || !spec.rerunnable {
@@ -160,6 +164,7 @@ mod tests {
             setbacks: Default::default(),
             instants: Default::default(),
             placed_by: None,
+            wish: Default::default(),
             reservation: None,
             told: Default::default(),
             revision: 1,

@@ -28,6 +28,7 @@ use super::accounts::Accounts;
 use super::counters::Counters;
 use super::holds::Holds;
 use super::preemptions::Preemptions;
+use super::promises;
 use super::queueing::Queues;
 use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
@@ -343,6 +344,9 @@ pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, 
                     plane_run.clock.now(),
                     plane_run.clock_ahead_ms,
                 );
+                let broken = promises::not_held(&plane_run, &committed.change).into_iter();
+                let told = broken.map(|text| format!("what was promised is not held: {text}"));
+                seen.violations.extend(told);
                 if matches!(*committed.change, Change::Copy { .. }) {
                     let beyond = staging::beyond(&plane_run, &seen.staging, &view).into_iter();
                     let told = beyond.map(|text| format!("copies take more than they may: {text}"));

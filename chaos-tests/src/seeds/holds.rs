@@ -185,7 +185,10 @@ fn hinders(trouble: &Trouble) -> bool {
         | Trouble::Revoked(begins)
         | Trouble::Stale(begins)
         | Trouble::Drained(begins) => *begins,
-        Trouble::NodeDown { .. } | Trouble::SiteDown { .. } | Trouble::Forgets { .. } => true,
+        Trouble::NodeDown { .. }
+        | Trouble::SiteDown { .. }
+        | Trouble::LosesLeases
+        | Trouble::Forgets { .. } => true,
         Trouble::Clock(_)
         | Trouble::Link { .. }
         | Trouble::Corrupts { .. }

@@ -18,6 +18,9 @@ mod isolation;
 pub mod oracle;
 mod peers;
 mod preemptions;
+#[cfg(test)]
+mod promised;
+mod promises;
 mod queueing;
 pub mod rare_options;
 mod rest;

@@ -15,6 +15,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, Accounts};
 use super::peers::{is_parallel, misled};
+use super::promises;
 use super::starts::{Start, Starts, clock_steps, torn};
 use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
@@ -126,6 +127,8 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("what was held in vain is misstated", accounts::misstated(evidence));
     check("a time is misstated", mistimed(&whole, &lives, evidence));
     check("a site is oversubscribed", oversubscribed(evidence.world));
+    check("another's reservation was used", promises::claimed_by_others(evidence));
+    check("a promised start was not kept", promises::begun_at_other_times(evidence));
     check("an attempt was left behind", left_behind(evidence));
     check("a content or partial copy was left behind", left_data(evidence));
     check("another's job was touched", touched_others(evidence));

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::labels::{Constraint, Rule};
@@ -66,6 +67,8 @@ pub struct RareOptions {
     pub max_claim_tries: Option<u32>,
     /// Everybody in [`TARGETS`] is told of its end.
     pub notifies: bool,
+    /// The start that it is to be promised.
+    pub promised: Option<ReservationWish>,
 }
 
 impl Default for RareOptions {
@@ -81,6 +84,7 @@ impl Default for RareOptions {
             max_placement_tries: None,
             max_claim_tries: None,
             notifies: false,
+            promised: None,
         }
     }
 }
@@ -116,6 +120,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             max_placement_tries: most(placements, &mut chance),
             max_claim_tries: most(claims, &mut chance),
             notifies: teller.random_bool(0.2),
+            promised: None,
         };
         let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
         let constraint = (choosy && small && choice.random_bool(0.3))
@@ -155,7 +160,8 @@ pub(super) fn draw_rivals(scenario: &mut Scenario) {
 /// Users come so many times as fast, and are done sooner.
 pub(super) fn hasten(scenario: &mut Scenario, hurry: u64) {
     for (at, action) in &mut scenario.actions {
-        if !matches!(action, UserAction::Site(..) | UserAction::File(..)) {
+        if !matches!(action, UserAction::Site(..) | UserAction::File(..) | UserAction::Promise(..))
+        {
             *at = BEGINS + DurationMs(at.since(BEGINS).0 / hurry);
         }
     }

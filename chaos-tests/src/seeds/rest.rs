@@ -10,6 +10,7 @@ use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 
+use super::promises;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::jobs::job;
 
@@ -50,6 +51,9 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     ensure!(leaks.is_empty(), "what is deducted is owned by no job: {leaks:?}");
     let (open, shown) = (shared.deductions.open(), shared.metrics.provisional_plans.get());
     ensure!((open, shown) == (0, 0), "{open} plans are open at rest, and {shown} are shown");
+    let leases =
+        plane_run.world.read(|world| promises::left_behind(world, instance, plane_run.clock.now()));
+    ensure!(leases.is_empty(), "reservations were left behind: {leases:?}");
     for (site, held) in &view.holdings {
         ensure!(held.is_empty(), "ended jobs hold something at {site}");
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{PolicyName, RelPath, SiteName};
@@ -74,6 +75,8 @@ pub enum UserAction {
     Abandon(usize),
     /// Freezes it, or lets it go on.
     Freeze(usize, bool),
+    /// Wants it to be promised another start, or none any more.
+    Promise(usize, Option<ReservationWish>),
     /// Gives it another priority.
     Raise(usize, Priority),
     /// An operator orders something about the site with this number.
@@ -288,7 +291,7 @@ impl Scenario {
         let crowd = Crowd::of(self.seed, self.sites.len());
         let stalls = self.stalls.map(|stalls| stalls.to_string());
         format!(
-            "seed {}: {} sites{}, {} jobs{} under {} and {}, {} quotas, {} queues, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
+            "seed {}: {} sites{}, {} jobs{} under {} and {}, {} quotas, {} queues, {} promises, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
             self.seed,
             self.sites.len(),
             if self.by_slurm { " under Slurm" } else { "" },
@@ -298,6 +301,7 @@ impl Scenario {
             self.policies.flexible,
             self.quotas.len(),
             self.sites.iter().filter(|site| site.queues).count(),
+            self.jobs.iter().filter(|job| job.rare_options.promised.is_some()).count(),
             self.actions.len(),
             self.kills.len(),
             self.fault_rates.way_max.0,
@@ -366,6 +370,7 @@ fn draw_site(drawing: &mut Drawing, name: &SiteName, files: &[DrawnFile]) -> Clu
         local_jobs,
         files,
         queues: false,
+        reserves: false,
     }
 }
 

@@ -41,7 +41,9 @@ pub(super) fn draw_executable(seed: u64, number: usize, scenario: &Scenario) -> 
     let exists = StdRng::seed_from_u64(seed ^ EXECUTABLES).random_bool(0.5);
     let own = (number as u64 + 1).rotate_right(16);
     let mut chance = StdRng::seed_from_u64(seed ^ EXECUTABLES ^ own);
-    let reads = scenario.jobs[number].input.is_some();
+    let job = &scenario.jobs[number];
+    let reads = job.input.is_some()
+        || (job.rare_options.promised.is_some() && !scenario.staging.is_empty());
     let file = chance.random_range(0..scenario.files.len());
     (exists && !reads && chance.random_bool(0.2)).then_some(file)
 }

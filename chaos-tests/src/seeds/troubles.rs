@@ -106,7 +106,8 @@ pub(super) fn draw_cut_offs(drawing: &mut Drawing) -> Vec<(Timestamp, Timestamp)
 /// What goes wrong in the world; when it ends, everything is well.
 pub(super) fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<Planned> {
     let mut troubles = Vec::new();
-    for kind in Kind::of(Place::Site).filter(|kind| *kind != Kind::CutOff) {
+    let drawn_elsewhere = [Kind::CutOff, Kind::LosesLeases];
+    for kind in Kind::of(Place::Site).filter(|kind| !drawn_elsewhere.contains(kind)) {
         if !drawing.exists() {
             continue;
         }
@@ -173,7 +174,7 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
 /// What becomes of calls, and of the disk.
 pub(super) fn draw_fault_rates(drawing: &mut Drawing) -> FaultRates {
     let mut faults = BTreeMap::new();
-    for fault in Kind::of(Place::Call) {
+    for fault in Kind::of(Place::Call).filter(|fault| *fault != Kind::WrongStart) {
         if drawing.exists() {
             faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
         }

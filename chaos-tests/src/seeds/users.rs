@@ -115,7 +115,7 @@ fn strikes_at(
         UserAction::Freeze(number, true) => (Kind::Freeze, number),
         UserAction::Freeze(number, false) => (Kind::Thaw, number),
         UserAction::Raise(number, _) => (Kind::Raise, number),
-        UserAction::Site(..) | UserAction::File(..) => return None,
+        UserAction::Promise(..) | UserAction::Site(..) | UserAction::File(..) => return None,
     };
     let id = known.acknowledged.get(number)?;
     let view = plane_run.plane.view();
@@ -208,6 +208,11 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
             id(number).map(|id| -> MakeAsk {
                 Box::new(move || Ask::SetPriority { jobs: vec![id], to, uncapped: false })
             })
+        }
+        UserAction::Promise(number, wish) => {
+            let wish = *wish;
+            id(number)
+                .map(|job| -> MakeAsk { Box::new(move || Ask::ChangeReservation { job, wish }) })
         }
         UserAction::Site(site, order) => {
             let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
@@ -317,6 +322,7 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
     if rare_options.apart {
         spec.run.restart_scope = RestartScope::Component;
     }
+    spec.run.reservation = rare_options.promised;
     spec.max_placement_tries = rare_options.max_placement_tries;
     spec.max_claim_tries = rare_options.max_claim_tries;
 }

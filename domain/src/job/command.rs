@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::acquire::ReservationWish;
 use crate::claim::ClaimTry;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
@@ -39,6 +40,13 @@ pub enum JobCommand {
         question: u32,
         /// The answer.
         outcome: Outcome,
+    },
+    /// A user wants another start to be promised, or none any more.
+    ChangeReservation {
+        /// What is wanted; `None`: nothing.
+        wish: Option<ReservationWish>,
+        /// Who.
+        by: KeyName,
     },
     /// Look at the clock, and at what others know.
     Look(ExternalState),
@@ -263,6 +271,9 @@ pub enum Rejection {
     /// The job has ended.
     #[error("the job has ended")]
     Ended,
+    /// It cannot be done as the job stands, for this reason.
+    #[error("{0}")]
+    Impossible(&'static str),
     /// It is so already.
     #[error("it is so already")]
     AlreadySo,

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::acquire::ReservationWish;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, SiteName, TargetName};
 use crate::job::spec::Priority;
 use crate::job::state::{AbortCause, AfterAbort, Charge, Ending};
 use crate::placed::{PlacedBy, Placement};
-use crate::reserve::{Coallocation, Outcome};
+use crate::reserve::{Coallocation, Failure, Outcome};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// One event with its time.
@@ -48,6 +49,32 @@ pub enum Happened {
         site: SiteName,
         /// The answer, or what silence is taken for.
         outcome: Outcome,
+    },
+    /// A user wants another start, before one was promised, or none any more.
+    ReservationChanged {
+        /// What is wanted now; `None`: it is placed as others are.
+        wish: Option<ReservationWish>,
+        /// By which key.
+        by: KeyName,
+    },
+    /// A user wants another start than that which is promised: it is looked for, and the promise
+    /// is kept until all of the job has it.
+    ReservationMoveSought {
+        /// What is wanted.
+        wish: ReservationWish,
+        /// What is asked for.
+        wanted: Coallocation,
+        /// By which key.
+        by: KeyName,
+    },
+    /// It was found: it is promised now, and what was promised before is given back.
+    ReservationMoved,
+    /// It was not found: the promise is what it was.
+    ReservationStayed {
+        /// Why.
+        failure: Failure,
+        /// From when on a site may grant it.
+        next: Option<Timestamp>,
     },
     /// Input is late: the claim moves with it.
     StartPostponed {
@@ -304,12 +331,29 @@ impl Happened {
     /// The name of the only event that comes after the last change of phase.
     pub const END_TOLD: &'static str = "EndTold";
 
+    /// Whether it is about the start that a job is promised.
+    pub fn is_of_reservation(&self) -> bool {
+        matches!(
+            self,
+            Happened::ReservationSought { .. }
+                | Happened::ReservationAnswered { .. }
+                | Happened::ReservationChanged { .. }
+                | Happened::ReservationMoveSought { .. }
+                | Happened::ReservationMoved
+                | Happened::ReservationStayed { .. }
+        )
+    }
+
     /// Its name in the journal, in histories and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
             Happened::JobPlaced { .. } => "JobPlaced",
             Happened::ReservationSought { .. } => "ReservationSought",
             Happened::ReservationAnswered { .. } => "ReservationAnswered",
+            Happened::ReservationChanged { .. } => "ReservationChanged",
+            Happened::ReservationMoveSought { .. } => "ReservationMoveSought",
+            Happened::ReservationMoved => "ReservationMoved",
+            Happened::ReservationStayed { .. } => "ReservationStayed",
             Happened::StartPostponed { .. } => "StartPostponed",
             Happened::InputsArrived => "InputsArrived",
             Happened::ClaimBegun => "ClaimBegun",

@@ -15,7 +15,7 @@ pub use super::accounting::Instants;
 pub use super::component::{
     Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run, Waits,
 };
-pub use super::reservation::Reservation;
+pub use super::reservation::{Other, Reservation, Wish};
 
 /// One job as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Job {
     pub instants: Sparse<Instants>,
     /// What placed it last; `None` before that, and in records of before that was kept.
     pub placed_by: Option<PlacedBy>,
+    /// The start that it is to be promised, where that was changed.
+    pub wish: Wish,
     /// The reservations that it asks for, or has; `None` before the first was asked for.
     pub reservation: Option<Box<Reservation>>,
     /// Who was told that it has ended, or could not be told.
@@ -261,6 +263,11 @@ pub enum AbortCause {
         /// Which.
         by: JobId,
     },
+    /// A user wants another reservation, or none.
+    ReservationChanged {
+        /// By which key.
+        by: KeyName,
+    },
     /// An operator empties a site.
     Drained {
         /// The site.
@@ -280,6 +287,7 @@ impl AbortCause {
             AbortCause::InputLost { .. }
             | AbortCause::Cancelled
             | AbortCause::Preempted { .. }
+            | AbortCause::ReservationChanged { .. }
             | AbortCause::Drained { .. } => None,
         }
     }

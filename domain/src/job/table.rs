@@ -33,15 +33,15 @@ macro_rules! table {
 pub const TRANSITIONS: &[Transition] = table! {
     Queued JobPlaced Placed: "every component has a site";
     Queued JobFailed Failed: "more tries than max_placement_tries, or no site grants its reservation";
-    Queued RoundAborted Aborting: "a user cancels while sites are asked for reservations";
+    Queued RoundAborted Aborting: "a user cancels, or wants another start or none, while sites are asked for reservations";
     Queued JobCancelled Cancelled: "a user cancels";
     Placed ClaimBegun Claiming: "it is time to claim, and every component could start now";
     Placed ComponentsClaimed Claiming: "it is time to claim, and enough components could start now (T < 1)";
-    Placed RoundAborted Aborting: "input is lost, the site is being drained, or a user cancels while reservations are held";
+    Placed RoundAborted Aborting: "input is lost, the site is being drained, or a user cancels while reservations are held, or gives them back";
     Placed JobCancelled Cancelled: "a user cancels";
     Claiming GoDecided Starting: "all wait at their gates and all input is there";
     Claiming ClaimReturned Placed: "what was claimed was given back, and there is time for another try";
-    Claiming RoundAborted Aborting: "processors are not had in time, a site fails, a payload cannot start, input is lost, drain, cancel";
+    Claiming RoundAborted Aborting: "processors are not had in time, a site fails, a payload cannot start, input is lost, drain, cancel, a reservation is given back";
     Starting JobStarted Running: "all payloads have begun";
     Starting RoundAborted Aborting: "one has not begun within go_grace of the others, fails, or its site is silent; cancel";
     Running PayloadsSucceeded Collecting: "all payloads succeeded";

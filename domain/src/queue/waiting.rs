@@ -33,7 +33,7 @@ impl Waiting {
     pub fn of_job(job: &Job, request: impl FnOnce() -> Arc<PlacementRequest>) -> Option<Self> {
         let Phase::Queued { since, not_before } = job.phase else { return None };
         // Sites promise it a place, or it has none.
-        if job.spec.run.reservation.is_some() {
+        if job.reservation_wish().is_some() {
             return None;
         }
         Some(Self {

@@ -8,11 +8,13 @@ pub mod coallocation;
 pub mod flexco;
 pub mod ledger;
 pub mod ranking;
+pub mod starts;
 pub mod tag;
 pub mod timeline;
 
 pub use agreement::{Answer, ReservationRequest, StartWindow, answer, lease_length};
 pub use coallocation::{Ask, Coallocation, Failure, Outcome, Part, Reserved, Search, Standing};
 pub use ledger::{Lease, Ledger};
+pub use starts::{CommonStarts, FreeSlot, Parts, PossibleStarts, common_starts, possible_starts};
 pub use tag::{InvalidTag, ReservationTag, Serial};
 pub use timeline::{Amounts, Kinds, KindsError, Opening, Slot, Span, Timeline};

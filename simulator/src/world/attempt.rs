@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cospan_domain::ids::{Digest, LrmId, Round, SiteName, Tag};
 use cospan_domain::job::spec::Executable;
 use cospan_domain::planted::{Bug, bug};
+use cospan_domain::reserve::ReservationTag;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, Observation};
 
@@ -106,6 +107,8 @@ pub(super) struct Attempt {
     pub(super) decision: Option<(GateState, Round)>,
     /// The last moment at which its payload may begin, by the site's clock.
     pub(super) start_by: Timestamp,
+    /// The reservation that it uses.
+    pub(super) lease: Option<ReservationTag>,
     /// Told to end while it was on its way to the gate, or at it.
     pub(super) told_to_end: bool,
     /// Contents that its payload reads, and its executable if that was brought.
@@ -134,6 +137,7 @@ impl Attempt {
             stage: Stage::Queued,
             decision: None,
             start_by: Timestamp(u64::MAX),
+            lease: order.reservation,
             told_to_end: false,
             inputs: (order.inputs.iter().map(|(content, _)| content.digest))
                 .chain(order.staged_executable)

@@ -36,7 +36,10 @@ impl World {
             total: total.clone(),
             largest_component: total,
             labels: labels_of(&self.sites[site.0].name),
-            capabilities: Capabilities { queues: self.sites[site.0].queues, reservations: false },
+            capabilities: Capabilities {
+                queues: self.sites[site.0].queues,
+                reservations: self.sites[site.0].grants(),
+            },
             manager: "simulated".into(),
         }
     }
@@ -46,7 +49,7 @@ impl World {
         let attempts = tags.iter().map(|tag| (*tag, self.show(site, *tag))).collect();
         let cluster = &self.sites[site.0];
         let ailments = &cluster.ailments;
-        let idle = ailments.stale.as_ref().map_or(cluster.batch.idle(), |then| then.idle);
+        let idle = ailments.stale.as_ref().map_or_else(|| cluster.idle(self.now), |then| then.idle);
         SiteStatus {
             site_clock: Some(ailments.clock(self.now)),
             idle: Resources::processors(idle),
@@ -67,6 +70,7 @@ impl World {
         if cluster.attempts.contains_key(&order.tag) {
             return self.submit_again(site, order);
         }
+        cluster.keeps_promises(order, now)?;
         let number = cluster.new_number();
         let processors = order.resources.processors;
         if order.begin_in == DurationMs::ZERO {
@@ -82,6 +86,9 @@ impl World {
         cluster.attempts.insert(order.tag, attempt);
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
         self.ledger.note(now, &cluster.name, order.tag, Deed::Submitted { processors });
+        if let Some(lease) = order.reservation {
+            self.ledger.note(now, &cluster.name, order.tag, Deed::Reserved(lease));
+        }
         let touched = self.touched[site.0];
         self.schedule(site);
         // Who submits knows.

@@ -12,6 +12,7 @@ use super::attempt::{Attempt, Stage};
 use super::batch::{BatchSystem, Discipline, LrmJobId};
 use super::copies::Copy;
 use super::doubles::Double;
+use super::leases::Leases;
 use super::trouble::Ailments;
 
 /// What a simulated cluster is like.
@@ -31,6 +32,8 @@ pub struct ClusterSpec {
     pub files: BTreeMap<RelPath, Content>,
     /// Whether it says that components may wait in its queue for hours.
     pub queues: bool,
+    /// Whether it grants reservations. Then nothing waits there.
+    pub reserves: bool,
 }
 
 /// A job of a local user.
@@ -92,6 +95,8 @@ pub struct Cluster {
     local_running: u32,
     local_ended: u64,
     pub(super) ailments: Ailments,
+    /// `None`: it grants no reservations.
+    pub(super) leases: Option<Leases>,
 }
 
 /// Its batch system as it is, for whoever looks into why nothing moves.
@@ -128,6 +133,7 @@ impl Cluster {
             local_running: 0,
             local_ended: 0,
             ailments: Ailments::default(),
+            leases: spec.reserves.then(Leases::default),
         }
     }
 
@@ -195,14 +201,20 @@ impl Cluster {
         self.local_jobs.front().map(|job| job.at)
     }
 
-    pub(super) fn submit_next_local(&mut self, now: Timestamp) {
-        let Some(job) = self.local_jobs.pop_front() else { return };
+    /// The next local user submits; `false`: they come again later.
+    pub(super) fn submit_next_local(&mut self, now: Timestamp) -> bool {
+        let Some(job) = self.local_jobs.pop_front() else { return true };
+        if job.processors <= self.processors && !self.may_start(&job, now) {
+            self.local_jobs.push_front(job);
+            return false;
+        }
         let number = self.new_number();
         // One that is too large for the site is refused, as its user deserves.
         if self.batch.submit(number, job.processors, job.estimate, now).is_ok() {
             let LocalJob { run_time, processors, .. } = job;
             self.occupants.insert(number, Occupant::Local { run_time, processors });
         }
+        true
     }
 
     pub(super) fn attempt_started(&mut self, tag: Tag, job: LrmJobId) {

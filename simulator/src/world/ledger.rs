@@ -2,6 +2,7 @@
 //! ended, gates, cancellations. Oracles read this, never the control plane's belief.
 
 use cospan_domain::ids::{Attempt, ComponentIndex, Round, SiteName, Tag};
+use cospan_domain::reserve::ReservationTag;
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Peer;
 
@@ -13,6 +14,8 @@ pub enum Deed {
         /// With how many processors.
         processors: u32,
     },
+    /// It was taken under this reservation.
+    Reserved(ReservationTag),
     /// The batch system took another batch job under its tag.
     SubmittedAgain,
     /// One of several batch jobs under its tag is over; the attempt goes on without it.

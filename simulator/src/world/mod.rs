@@ -10,6 +10,7 @@ mod calls;
 pub mod cluster;
 pub mod copies;
 mod doubles;
+mod leases;
 pub mod ledger;
 pub mod network;
 pub mod slurm;
@@ -267,7 +268,10 @@ impl World {
     }
 
     fn local_user_submits(&mut self, site: SiteIndex) {
-        self.sites[site.0].submit_next_local(self.now);
+        if !self.sites[site.0].submit_next_local(self.now) {
+            self.agenda.add(self.now + leases::AGAIN, site, Event::LocalUser);
+            return;
+        }
         self.expect_local_user(site);
         self.schedule(site);
     }

@@ -56,6 +56,8 @@ pub enum Trouble {
     },
     /// Its scheduler starts nothing any more, or again.
     Drained(bool),
+    /// It loses all reservations without a word.
+    LosesLeases,
     /// Its disk takes no copy any more, or again.
     DiskFull(bool),
     /// Its clock is set this far ahead of the true time, in milliseconds; negative: behind.
@@ -89,6 +91,7 @@ impl Trouble {
             Trouble::Stale(_) => Kind::Stale,
             Trouble::Forgets { .. } => Kind::Forgets,
             Trouble::Drained(_) => Kind::Drained,
+            Trouble::LosesLeases => Kind::LosesLeases,
             Trouble::DiskFull(_) => Kind::DiskFull,
             Trouble::Clock(_) => Kind::SiteClock,
             Trouble::Link { .. } => Kind::Link,
@@ -255,6 +258,7 @@ impl World {
             }
             Trouble::Drained(true) => self.sites[site.0].batch.drain(),
             Trouble::Drained(false) => self.resume(site),
+            Trouble::LosesLeases => self.lose_leases(site),
             Trouble::DiskFull(full) => ailments.disk_full = full,
             Trouble::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
             Trouble::Link { to, bandwidth } => self.set_link(site, &to, bandwidth),
@@ -389,7 +393,7 @@ impl World {
     fn set_stale(&mut self, site: SiteIndex, stale: bool) {
         let cluster = &self.sites[site.0];
         let shown = || Shown {
-            idle: cluster.batch.idle(),
+            idle: cluster.idle(self.now),
             attempts: cluster.attempts.keys().map(|tag| (*tag, cluster.observe(*tag))).collect(),
         };
         let shown = stale.then(shown);

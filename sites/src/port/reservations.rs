@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+pub use cospan_domain::reserve::FreeSlot;
 use cospan_domain::reserve::{Answer, ReservationRequest, ReservationTag, Span};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
@@ -29,15 +30,6 @@ pub struct ReservationSeen {
     pub resources: Resources,
     /// It does not end by itself before its time.
     pub confirmed: bool,
-}
-
-/// Processors at some time to come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FreeSlot {
-    /// When, by the site's clock.
-    pub span: Span,
-    /// How much is free all through it.
-    pub free: Resources,
 }
 
 /// What a site does that grants reservations: a grant is a lease, which ends by itself unless it

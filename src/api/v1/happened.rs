@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::content::Content;
-use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::ids::{ComponentIndex, JobId, KeyName};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Run};
-use cospan_domain::reserve::Outcome;
+use cospan_domain::reserve::{Failure, Outcome, StartWindow};
 use cospan_domain::units::Timestamp;
 
 use super::event::EventReport;
@@ -60,6 +61,7 @@ pub(crate) fn abort_cause(cause: &AbortCause, names: &Names<'_>) -> String {
         AbortCause::Cancelled => "a user asked for it".into(),
         AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
         AbortCause::Drained { site } => format!("site {site} is drained"),
+        AbortCause::ReservationChanged { by } => format!("{by} wants another start"),
     }
 }
 
@@ -98,6 +100,11 @@ impl EventReport {
         self
     }
 
+    fn by(mut self, by: &KeyName) -> Self {
+        self.by = Some(by.to_string());
+        self
+    }
+
     fn detail(mut self, detail: impl ToString) -> Self {
         self.detail = Some(detail.to_string());
         self
@@ -131,16 +138,7 @@ impl EventReport {
                 report.sites = placements.iter().map(|p| p.site.to_string()).collect();
                 report.until(*start_estimate)
             }
-            Happened::ReservationSought { wanted, .. } => {
-                let sites = wanted.parts.iter().flat_map(|part| &part.sites);
-                let sites: BTreeSet<String> = sites.map(ToString::to_string).collect();
-                report.sites = sites.into_iter().collect();
-                report
-            }
-            Happened::ReservationAnswered { site, outcome } => {
-                report.sites = vec![site.to_string()];
-                reservation_answer(report, *outcome)
-            }
+            what if what.is_of_reservation() => of_a_reservation(report, what),
             Happened::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
             Happened::ClaimMissed { next_claim, detail } => {
                 report.detail(detail).until(*next_claim)
@@ -184,6 +182,54 @@ impl EventReport {
                 report
             }
         }
+    }
+}
+
+/// What happened to the start that a job is to be promised.
+fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
+    match what {
+        Happened::ReservationSought { wanted, .. } => {
+            let sites = wanted.parts.iter().flat_map(|part| &part.sites);
+            let sites: BTreeSet<String> = sites.map(ToString::to_string).collect();
+            report.sites = sites.into_iter().collect();
+            report
+        }
+        Happened::ReservationAnswered { site, outcome } => {
+            report.sites = vec![site.to_string()];
+            reservation_answer(report, *outcome)
+        }
+        Happened::ReservationChanged { wish, by } => {
+            let report = report.by(by);
+            match wish {
+                Some(wish) => wanted_start(report, *wish),
+                None => report.detail("no start is to be promised any more"),
+            }
+        }
+        Happened::ReservationMoveSought { wish, by, .. } => wanted_start(report.by(by), *wish),
+        Happened::ReservationMoved => report.detail("what was promised before is given back"),
+        Happened::ReservationStayed { failure, next } => {
+            let report =
+                report.detail(format!("{}; the promise stays as it was", not_had(*failure)));
+            next.iter().fold(report, |report, next| report.until(*next))
+        }
+        _ => report,
+    }
+}
+
+fn wanted_start(report: EventReport, wish: ReservationWish) -> EventReport {
+    let StartWindow { earliest, latest } = wish.window;
+    let latest = Instant(latest);
+    report.detail(format!("a start up to {latest} is wanted")).until(earliest)
+}
+
+/// Why there is no such reservation.
+fn not_had(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Never => "no site will ever grant it",
+        Failure::NoCommonStart => "its sites grant no start then",
+        Failure::WindowsTried => "no common start was found in so many windows as are tried",
+        Failure::LostAtTheEnd => "what was granted was gone when all was there",
+        Failure::GivenUp => "it was given up",
     }
 }
 

@@ -26,6 +26,7 @@ pub mod reservation;
 pub mod runner;
 pub(crate) mod shape;
 pub mod site;
+pub mod slots;
 pub mod spec;
 pub mod store;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::event::EventReport;
 use super::moment::Moment;
 use super::quantity::{Instant, Length};
 
@@ -36,8 +37,11 @@ pub struct ReservationDocument {
 }
 
 impl ReservationDocument {
-    /// What it asks for, or the key that is wrong, and why.
-    pub(super) fn wish(&self) -> Result<ReservationWish, (&'static str, &'static str)> {
+    /// What it asks for.
+    ///
+    /// # Errors
+    /// The key that is wrong, and why.
+    pub fn wish(&self) -> Result<ReservationWish, (&'static str, &'static str)> {
         let earliest = self.earliest.0;
         let latest = match (self.latest, self.within) {
             (Some(_), Some(_)) => {
@@ -69,7 +73,7 @@ impl From<&ReservationWish> for ReservationDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservationReport {
     /// `wanted`: no site was asked yet, or it is to be asked for anew; `asking`; `confirmed`: it
-    /// is promised; `releasing`; `released`: nobody needs it any more; `refused`.
+    /// is promised; `moving`: it is promised, and another start is looked for; `releasing`; `released`: nobody needs it any more; `refused`.
     #[schema(example = "confirmed")]
     pub state: String,
     /// The start that is promised.
@@ -79,6 +83,12 @@ pub struct ReservationReport {
     /// several components none is granted before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Instant>,
+    /// The earliest start that is wanted, or looked for while it is moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earliest: Option<Instant>,
+    /// The latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<Instant>,
     /// What is held at which site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldReport>,
@@ -103,14 +113,63 @@ pub struct HeldReport {
 
 impl ReservationReport {
     /// That of a job; `None` if it wants none.
-    pub(super) fn of(job: &Job) -> Option<Self> {
-        job.spec.run.reservation?;
+    pub fn of(job: &Job) -> Option<Self> {
+        let wish = job.reservation_wish();
+        wish.or(job.reservation.as_ref().and(job.spec.run.reservation))?;
+        let moving = job.reservation.as_deref().and_then(Reservation::moving);
+        let wish = moving.map(|(_, wish)| wish).or(wish);
         let held = job.reservation.iter().flat_map(|reservation| held(job, reservation));
         Some(Self {
             state: state(job).into(),
             start: job.promised_start().filter(|_| job.is_placed()).map(Instant),
             next: job.reservation_refused_until().map(Instant),
+            earliest: wish.map(|wish| Instant(wish.window.earliest)),
+            latest: wish.map(|wish| Instant(wish.window.latest)),
             held: held.collect(),
+        })
+    }
+}
+
+/// Jobs that are to be promised a start, or are.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct ReservationPage {
+    /// By number of their jobs.
+    pub reservations: Vec<ReservationRow>,
+    /// There are more: give this as `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+/// The reservations of one job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReservationRow {
+    /// The job.
+    pub job: u64,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its owner.
+    pub owner: String,
+    /// The state of the job.
+    #[schema(example = "placed")]
+    pub phase: String,
+    /// What became of the start that it is to be promised.
+    pub reservation: ReservationReport,
+    /// What happened to it, oldest first; only where one is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventReport>,
+}
+
+impl ReservationRow {
+    /// That of a job; `None` if it has none and wants none.
+    pub fn of(job: &Job) -> Option<Self> {
+        Some(Self {
+            job: job.id.0,
+            name: job.spec.name.as_ref().map(ToString::to_string),
+            owner: job.owner.to_string(),
+            phase: job.phase.kind().as_str().into(),
+            reservation: ReservationReport::of(job)?,
+            events: Vec::new(),
         })
     }
 }
@@ -137,7 +196,9 @@ fn state(job: &Job) -> &'static str {
     match reservation.search.standing() {
         Standing::Asks(_) if given_up => "releasing",
         Standing::Asks(_) => "asking",
+        Standing::Confirmed if reservation.moving().is_some() => "moving",
         Standing::Confirmed => "confirmed",
+        Standing::Failed(_) if job.reservation_wish().is_none() => "released",
         Standing::Failed(_) if reservation.spent && !job.is_final() => "wanted",
         Standing::Failed(_) if given_up => "released",
         Standing::Failed(_) => "refused",

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use cospan_domain::job::state::{Component, Run};
-use cospan_domain::units::Timestamp;
+use cospan_domain::job::state::{Component, Run, Wish};
+use cospan_domain::reserve::StartWindow;
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::*;
 use crate::api::v1::control::{OrderReport, OutcomeName};
@@ -38,6 +40,9 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
         let component =
             || Component { attempt: Attempt(1), run: run.clone(), ..Component::default() };
         job.components = vec![component(), component()];
+        let window = StartWindow::exactly(Timestamp(1));
+        let wish = ReservationWish { window, tolerance: DurationMs::ZERO };
+        job.wish = Wish::Changed(wish);
     });
     for file in ["stdout", "out"] {
         let key = (JobId(id), ComponentIndex(0), file.to_owned());
@@ -95,7 +100,8 @@ fn request(
         .replace("{component}", "a")
         .replace("{stream}", "stdout")
         .replace("{path}", "out")
-        .replace("{name}", "delft");
+        .replace("{name}", "delft")
+        .replace("/v1/slots", "/v1/slots?processors=1&for=1h");
     let path = if rule.method == "PATCH" { format!("{path}?offset=0") } else { path };
     let body = match (rule.method, rule.path) {
         ("POST", "/v1/jobs") => {
@@ -126,6 +132,9 @@ fn request(
                 body = serde_json::json!({ "usable": true, "until": "2026-01-02T00:00:00Z" });
             }
             Some(body.to_string())
+        }
+        ("POST", path) if path.ends_with("/move") => {
+            Some(r#"{"earliest":"2026-11-27T09:00:00Z"}"#.into())
         }
         ("POST" | "PATCH", _) => Some(String::new()),
         _ => None,

@@ -8,13 +8,16 @@ use std::sync::{Arc, Mutex};
 use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::command::{Ask, JobOutcome};
-use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob, View};
+use cospan_actors::api::{
+    ApiAnswer, ApiCommand, ApiRefusal, SiteStarts, Startable, Submission, SubmittedJob, View,
+};
 use cospan_domain::ids::{
     ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, LogicalName, Seq, SiteName,
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::job::state::{Job, Phase, Setbacks};
+use cospan_domain::reserve::{Parts, PossibleStarts, StartWindow};
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::{UPLOADS, UploadStep};
 use futures_util::{StreamExt, stream};
@@ -156,6 +159,7 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
         promoted: false,
         instants: Default::default(),
         placed_by: None,
+        wish: Default::default(),
         reservation: None,
         told: Default::default(),
         revision: 1,
@@ -190,6 +194,7 @@ impl Backend for Fake {
             | Ask::Thaw(ids)
             | Ask::Release(ids) => self.orders(ids),
             Ask::SetPriority { jobs: ids, .. } => self.orders(ids),
+            Ask::ChangeReservation { job, .. } => self.orders(vec![job]),
             Ask::AddFile { name, site, path, .. } => {
                 let uploaded = self.uploaded.lock().unwrap().get(path.as_str()).cloned();
                 let digest = uploaded.map(|bytes| blake3::hash(&bytes).to_hex().to_string());
@@ -275,6 +280,20 @@ impl Backend for Fake {
 
     fn links_to(&self, _: &SiteName) -> Vec<LinkReport> {
         vec![LinkReport { from: "leiden".into(), bandwidth_bps: 8, ..LinkReport::default() }]
+    }
+
+    async fn startable(
+        &self,
+        site: Option<&SiteName>,
+        parts: &Parts,
+        window: StartWindow,
+    ) -> Startable {
+        let starts = PossibleStarts { window, parts: parts.count };
+        let delft = SiteStarts::Told { starts: vec![starts; 3], until: None };
+        let told = [("delft", delft), ("leiden", SiteStarts::GrantsNone)];
+        let told = told.map(|(name, said)| (name.parse::<SiteName>().unwrap(), said)).into_iter();
+        let sites = told.filter(|(name, _)| site.is_none_or(|site| site == name)).collect();
+        Startable { sites, together: Vec::new() }
     }
 
     fn store(&self) -> StoreReport {

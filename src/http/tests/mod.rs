@@ -8,6 +8,7 @@ mod fake;
 mod mutation;
 mod orders;
 mod reading;
+mod reservations;
 mod security;
 mod server;
 mod streams;

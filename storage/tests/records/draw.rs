@@ -30,7 +30,6 @@ use rand::{Rng, SeedableRng};
 
 /// A source of anything.
 pub(crate) struct Draw(StdRng);
-
 type Text = Arc<str>;
 
 impl Draw {
@@ -237,6 +236,7 @@ impl Draw {
             promoted: false,
             instants: Default::default(),
             placed_by: None,
+            wish: self.changed_wish(),
             reservation: self.maybe(Self::reservation).map(Box::new),
             told: self.some(Self::name),
             revision: 1,
@@ -321,7 +321,7 @@ impl Draw {
 
     fn cause(&mut self) -> AbortCause {
         let (component, detail) = (self.index(), self.text());
-        match self.below(9) {
+        match self.below(10) {
             0 => AbortCause::ClaimLost { component, detail },
             1 => AbortCause::InputLost { detail },
             2 => AbortCause::SiteError { component, detail },
@@ -330,6 +330,7 @@ impl Draw {
             5 => AbortCause::Application { component, detail },
             6 => AbortCause::Cancelled,
             7 => AbortCause::Preempted { by: JobId(self.n64()) },
+            8 => AbortCause::ReservationChanged { by: self.name() },
             _ => AbortCause::Drained { site: self.name() },
         }
     }
@@ -431,7 +432,7 @@ impl Draw {
 
     fn happened(&mut self) -> Happened {
         let (component, at) = (self.index(), self.at());
-        match self.below(45) {
+        match self.below(46) {
             0 => Happened::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
@@ -492,8 +493,7 @@ impl Draw {
             39 => Happened::ReadinessDoubted { component },
             40 => Happened::StartDeferred { component, not_before: at },
             41 => Happened::WaitingAtSite { component, expected_start: self.maybe(Self::at) },
-            42 => self.sought(),
-            43 => self.answered(),
+            42..45 => self.of_reservation(),
             _ => Happened::JobCancelled { by: self.name() },
         }
     }

@@ -431,6 +431,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         promoted: false,
         instants: Default::default(),
         placed_by: None,
+        wish: Default::default(),
         reservation: None,
         told: Default::default(),
         revision: 1,

@@ -100,6 +100,7 @@ impl Stage {
                 discipline: Discipline::Fcfs,
                 local_jobs: locals.map(|(_, job)| *job).collect(),
                 queues: false,
+                reserves: false,
                 files: here.map(|(path, content, _)| (path.clone(), *content)).collect(),
             }
         };

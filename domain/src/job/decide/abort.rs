@@ -84,9 +84,9 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         | AbortCause::Unreachable { .. } => {
             requeue(parameters.site_backoff, setbacks.site_errors.max(1))
         }
-        AbortCause::Preempted { .. } | AbortCause::Drained { .. } => {
-            AfterAbort::Requeue { not_before: draft.now }
-        }
+        AbortCause::Preempted { .. }
+        | AbortCause::Drained { .. }
+        | AbortCause::ReservationChanged { .. } => AfterAbort::Requeue { not_before: draft.now },
     }
 }
 

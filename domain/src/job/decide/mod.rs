@@ -6,6 +6,7 @@ mod common_start;
 mod draft;
 mod orders;
 mod progress;
+mod promise;
 mod queued;
 mod reserving;
 mod restarts;
@@ -63,6 +64,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::ReservationAnswered { question, outcome } => {
             reserving::answered(draft, question, outcome)
         }
+        JobCommand::ChangeReservation { wish, by } => promise::change(draft, wish, by),
         JobCommand::Look(external) => progress::look(draft, &external),
         JobCommand::Claim(attempt, external) => claims::claim(draft, attempt, &external),
         JobCommand::Preempt { by } => claims::preempt(draft, by),

@@ -4,7 +4,7 @@ use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
 use crate::job::command::{ExternalState, Inputs, Rejection, Stranded};
 use crate::job::decide::draft::Draft;
-use crate::job::decide::{abort, claims, common_start, reserving, restarts};
+use crate::job::decide::{abort, claims, common_start, promise, reserving, restarts};
 use crate::job::demands::uncollected;
 use crate::job::due::avoids;
 use crate::job::event::Happened;
@@ -194,6 +194,7 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
 
 fn step(draft: &mut Draft<'_>) {
     reserving::silent(draft);
+    promise::step(draft);
     match draft.job.phase.clone() {
         Phase::Queued { since, .. } => {
             if avoids(&draft.job) && draft.is_over(since + draft.parameters.avoid_for) {

@@ -45,10 +45,14 @@ fn fail(draft: &mut Draft<'_>, reason: String) {
 /// When its reservations may begin: so long before the starts that are accepted that all can
 /// come to their gates, as far as there is time for that. Empty if it is too late.
 fn window(draft: &Draft<'_>) -> Option<StartWindow> {
-    let accepted = draft.job.spec.run.reservation?.window;
+    Some(start_window(draft, draft.job.reservation_wish()?.window))
+}
+
+/// The same for these starts.
+pub(super) fn start_window(draft: &Draft<'_>, accepted: StartWindow) -> StartWindow {
     let (now, lead) = (draft.now, draft.parameters.reservation_lead);
     let latest = (accepted.latest - lead).max((now + lead).min(accepted.latest));
-    Some(StartWindow::new((accepted.earliest - lead).max(now), latest))
+    StartWindow::new((accepted.earliest - lead).max(now), latest)
 }
 
 /// What is asked for, and by part where it would go.
@@ -58,7 +62,7 @@ fn wanted(
     candidates: Vec<Vec<Placement>>,
 ) -> (Coallocation, Vec<Vec<Placement>>) {
     let (job, parameters) = (&draft.job, draft.parameters);
-    let wished = job.spec.run.reservation.map(|wish| wish.tolerance).unwrap_or_default();
+    let wished = job.reservation_wish().map(|wish| wish.tolerance).unwrap_or_default();
     let tolerance = wished.min(window.latest.since(window.earliest));
     let (lead, margin) = (parameters.reservation_lead, parameters.wall_margin);
     let length = lease_length(tolerance, DurationMs::ZERO, lead, job.spec.wall_time, margin);
@@ -112,6 +116,8 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else { return };
     match reservation.search.standing() {
         Standing::Asks(_) => {}
+        // Frozen, it is placed once it is thawed.
+        Standing::Confirmed if draft.job.frozen_by.is_some() => {}
         Standing::Confirmed => place(draft),
         Standing::Failed(Failure::LostAtTheEnd | Failure::GivenUp) => {
             let (parameters, seed) = (draft.parameters, draft.job.id.0);
@@ -123,7 +129,8 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     }
 }
 
-fn place(draft: &mut Draft<'_>) {
+/// The round begins at the sites that promised it.
+pub(super) fn place(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let Some(placements) = reservation.and_then(Reservation::placements) else { return };
     let begins = placements.iter().filter_map(|p| Some(p.acquisition.promised()?.from));

@@ -5,6 +5,8 @@ mod claims;
 mod reservations;
 mod restarts;
 
+use std::sync::Arc;
+
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
 use crate::job::spec::Request;
@@ -16,14 +18,18 @@ use crate::units::{Bytes, Timestamp};
 /// Applies an event. Total: what was journalled is never refused.
 pub fn evolve(job: &mut Job, event: &JobEvent) {
     let at = event.at;
+    reservations::stay(job, &event.what, at);
     match &event.what {
         Happened::JobPlaced { round, placements, start_estimate, by } => {
             job.placed_by = by.clone();
             place(job, *round, placements, *start_estimate, at);
         }
-        Happened::ReservationSought { .. } | Happened::ReservationAnswered { .. } => {
-            reservations::evolve(job, &event.what, at);
-        }
+        Happened::ReservationSought { .. }
+        | Happened::ReservationAnswered { .. }
+        | Happened::ReservationChanged { .. }
+        | Happened::ReservationMoveSought { .. }
+        | Happened::ReservationMoved
+        | Happened::ReservationStayed { .. } => reservations::evolve(job, &event.what, at),
         Happened::StartPostponed { .. }
         | Happened::ComponentFailed { .. }
         | Happened::InputsArrived
@@ -75,12 +81,14 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobHeld { reason } => job.held = Some(reason.clone()),
         Happened::JobReleased { .. } => job.held = None,
         Happened::JobFinished => job.phase = Phase::Finished { at },
-        Happened::JobFailed { reason } => {
-            job.phase = Phase::Failed { at, reason: reason.clone() };
-        }
+        Happened::JobFailed { reason } => fail(job, reason, at),
         Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
         Happened::EndTold { target, .. } => drop(job.told.insert(target.clone())),
     }
+}
+
+fn fail(job: &mut Job, reason: &Arc<str>, at: Timestamp) {
+    job.phase = Phase::Failed { at, reason: reason.clone() };
 }
 
 fn start(job: &mut Job, at: Timestamp) {
@@ -279,6 +287,7 @@ fn count_cause(job: &mut Job, why: &AbortCause) {
         | AbortCause::StartMissed { .. }
         | AbortCause::Unreachable { .. }
         | AbortCause::Cancelled
+        | AbortCause::ReservationChanged { .. }
         | AbortCause::Drained { .. } => {}
     }
 }

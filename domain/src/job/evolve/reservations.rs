@@ -1,7 +1,7 @@
 //! What a job asks sites to reserve, and what comes of it.
 
 use crate::job::event::Happened;
-use crate::job::state::{Job, Reservation};
+use crate::job::state::{Job, Reservation, Wish};
 use crate::reserve::Search;
 use crate::units::Timestamp;
 
@@ -17,7 +17,30 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         Happened::ReservationAnswered { outcome, .. } => {
             job.reservation.iter_mut().for_each(|reservation| reservation.record(*outcome, at));
         }
+        Happened::ReservationChanged { wish, .. } => {
+            job.wish = wish.map_or(Wish::Dropped, Wish::Changed);
+        }
+        Happened::ReservationMoveSought { wish, wanted, .. } => {
+            if let Some(reservation) = &mut job.reservation {
+                let search = Search::after(wanted.clone(), reservation.last_serial());
+                reservation.look_beside(search, *wish, at);
+            }
+        }
+        Happened::ReservationMoved => {
+            let wish = job.reservation.as_mut().and_then(|reservation| reservation.make_way(at));
+            job.wish = wish.map_or(job.wish, Wish::Changed);
+        }
+        Happened::ReservationStayed { .. } => {
+            job.reservation.iter_mut().for_each(|reservation| reservation.other = None);
+        }
         _ => {}
+    }
+}
+
+/// Once processors are claimed under its reservations, no others take their place.
+pub(super) fn stay(job: &mut Job, what: &Happened, at: Timestamp) {
+    if matches!(what, Happened::ClaimBegun | Happened::ComponentsClaimed { .. }) {
+        job.reservation.iter_mut().for_each(|reservation| reservation.stay(at));
     }
 }
 

@@ -4,12 +4,34 @@
 //! from the record alone, so that the same is asked again after a restart, under the same serial;
 //! whoever asks looks up first what a lost answer may have left ([`Reservation::question`]).
 
-use crate::acquire::{Acquisition, Promised};
+use crate::acquire::{Acquisition, Promised, ReservationWish};
 use crate::job::parameters::JobParameters;
 use crate::job::state::{Job, Phase};
 use crate::placed::Placement;
 use crate::reserve::{Ask, Failure, Outcome, Part, Reserved, Search, Serial, Standing};
 use crate::units::{DurationMs, Timestamp};
+
+/// The start that a job is to be promised, beside what it said when it was submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wish {
+    /// As it said.
+    #[default]
+    AsSubmitted,
+    /// Another one: its user moved it.
+    Changed(ReservationWish),
+    /// None any more: it is placed as others are.
+    Dropped,
+}
+
+/// A search beside the one whose reservations count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Other {
+    /// The search; its parts are those of the first.
+    pub search: Search,
+    /// What is to hold instead, if it finds all that it looks for. `None`: what it found is given
+    /// back, as that of the first search took its place.
+    pub wish: Option<ReservationWish>,
+}
 
 /// The reservations of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +48,8 @@ pub struct Reservation {
     pub asked_since: Timestamp,
     /// What follows from its end was decided: another may be asked for.
     pub spent: bool,
+    /// What is to take the place of these, or had it before.
+    pub other: Option<Other>,
 }
 
 impl Reservation {
@@ -36,30 +60,67 @@ impl Reservation {
         lead: DurationMs,
         now: Timestamp,
     ) -> Self {
-        Self { search, placements, lead, answers: 0, asked_since: now, spent: false }
+        let other = None;
+        Self { search, placements, lead, answers: 0, asked_since: now, spent: false, other }
     }
 
     /// What a site is to be asked, and the number of that question.
     pub fn question(&self) -> Option<(u32, Ask)> {
-        match self.search.standing() {
-            Standing::Asks(ask) => Some((self.answers, ask)),
-            Standing::Confirmed | Standing::Failed(_) => None,
-        }
+        self.asking().and_then(asked).map(|ask| (self.answers, ask))
+    }
+
+    /// The search that asks it.
+    pub fn asking(&self) -> Option<&Search> {
+        let mut searches = self.other.iter().map(|other| &other.search).chain([&self.search]);
+        searches.find(|search| asked(search).is_some())
     }
 
     /// Takes in the answer to it.
     pub(super) fn record(&mut self, outcome: Outcome, now: Timestamp) {
-        self.search.record(outcome);
+        let other = self.other.as_mut().map(|other| &mut other.search);
+        let search = other.filter(|search| asked(search).is_some());
+        search.unwrap_or(&mut self.search).record(outcome);
         self.answers += 1;
         self.asked_since = now;
     }
 
     /// Nobody needs it any more.
     pub(super) fn give_up(&mut self, now: Timestamp) {
-        if !self.is_released() && !self.search.given_up {
+        self.stay(now);
+        if !is_over(&self.search) && !self.search.given_up {
             self.search.give_up();
             self.asked_since = now;
         }
+    }
+
+    /// Others are to take its place.
+    pub(super) fn look_beside(&mut self, search: Search, wish: ReservationWish, now: Timestamp) {
+        self.other = Some(Other { search, wish: Some(wish) });
+        self.asked_since = now;
+    }
+
+    /// None takes its place any more.
+    pub(super) fn stay(&mut self, now: Timestamp) {
+        let other = self.other.as_mut().map(|other| &mut other.search);
+        if let Some(search) = other.filter(|search| !is_over(search) && !search.given_up) {
+            search.give_up();
+            self.asked_since = now;
+        }
+    }
+
+    /// The others take its place, and it is given back; returns what holds from now on.
+    pub(super) fn make_way(&mut self, now: Timestamp) -> Option<ReservationWish> {
+        let other = self.other.as_mut()?;
+        std::mem::swap(&mut self.search, &mut other.search);
+        let wish = other.wish.take();
+        self.stay(now);
+        wish
+    }
+
+    /// The search for what is to take its place, and what is wanted of it.
+    pub fn moving(&self) -> Option<(&Search, ReservationWish)> {
+        let other = self.other.as_ref()?;
+        other.wish.map(|wish| (&other.search, wish))
     }
 
     /// When a site that does not answer is taken to have said no.
@@ -69,12 +130,13 @@ impl Reservation {
 
     /// Whether nothing of it is left at any site.
     pub fn is_released(&self) -> bool {
-        matches!(self.search.standing(), Standing::Failed(_))
+        is_over(&self.search) && self.other.as_ref().is_none_or(|other| is_over(&other.search))
     }
 
     /// The last serial that was used.
     pub fn last_serial(&self) -> Serial {
-        Serial(self.search.serials)
+        let other = self.other.as_ref().map_or(0, |other| other.search.serials);
+        Serial(self.search.serials.max(other))
     }
 
     /// Whether the job has use for what a site holds under this serial, or may have.
@@ -83,7 +145,8 @@ impl Reservation {
             Some((_, Ask::Create { serial: asked, .. })) => asked == serial,
             Some(_) | None => false,
         };
-        asked || self.search.owned().any(|owned| owned.serial == serial)
+        let other = self.other.iter().flat_map(|other| other.search.owned());
+        asked || self.search.owned().chain(other).any(|owned| owned.serial == serial)
     }
 
     /// Each part with what it has.
@@ -110,10 +173,31 @@ impl Reservation {
     }
 }
 
+fn asked(search: &Search) -> Option<Ask> {
+    match search.standing() {
+        Standing::Asks(ask) => Some(ask),
+        Standing::Confirmed | Standing::Failed(_) => None,
+    }
+}
+
+/// Whether nothing of it is left at any site.
+fn is_over(search: &Search) -> bool {
+    matches!(search.standing(), Standing::Failed(_))
+}
+
 impl Job {
+    /// The start that it is to be promised, if it is.
+    pub fn reservation_wish(&self) -> Option<ReservationWish> {
+        match self.wish {
+            Wish::AsSubmitted => self.spec.run.reservation,
+            Wish::Changed(wish) => Some(wish),
+            Wish::Dropped => None,
+        }
+    }
+
     /// Whether it waits for somebody to say which sites may be asked for a reservation.
     pub fn seeks_reservation(&self) -> bool {
-        self.spec.run.reservation.is_some()
+        self.reservation_wish().is_some()
             && matches!(self.phase, Phase::Queued { .. })
             && self.frozen_by.is_none()
             && self.held.is_none()
@@ -145,7 +229,7 @@ impl Job {
     pub(super) fn start_after(&self, begins: Timestamp) -> Timestamp {
         let lead = self.reservation.as_deref().map(|reservation| reservation.lead);
         let ready = begins + lead.unwrap_or_default();
-        match self.spec.run.reservation {
+        match self.reservation_wish() {
             Some(wish) => ready.max(wish.window.earliest).min(wish.window.latest.max(begins)),
             None => ready,
         }

@@ -1,6 +1,7 @@
 //! Jobs that are promised a start.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -11,6 +12,8 @@ use crate::job::command::{ExternalState, JobCommand, Rejection, Sighting};
 use crate::job::due::{EffectKind, due, next_wake};
 use crate::job::state::{PhaseKind, Reservation};
 use crate::placed::Placement;
+use crate::placement::{DefaultPolicies, PlacementRequest};
+use crate::queue::Waiting;
 use crate::reserve::{
     Amounts, Ask, Ledger, Outcome, ReservationRequest, Serial, Span, StartWindow, Timeline,
 };
@@ -78,7 +81,7 @@ impl Story {
     /// What the asked site answers.
     fn outcome(&mut self, ask: &Ask) -> Outcome {
         let reservation = self.world.job.reservation.as_deref().unwrap();
-        let wanted = reservation.search.job.clone();
+        let wanted = reservation.asking().unwrap().job.clone();
         let ledger = self.sites.get_mut(ask.site()).unwrap();
         ask.answered_by(ledger, &wanted, Timestamp(u64::MAX))
     }
@@ -226,6 +229,119 @@ fn a_round_that_is_lost_is_reserved_anew_under_other_serials() {
     assert_eq!((story.world.phase(), story.held()), (PhaseKind::Placed, vec![Serial(2)]));
 }
 
+impl Story {
+    /// Its user wants it to start so much later, or up to so much after that.
+    fn change(
+        &mut self,
+        later: DurationMs,
+        within: DurationMs,
+    ) -> Result<Vec<&'static str>, Rejection> {
+        let start = self.start() + later;
+        let window = StartWindow::new(start, start + within);
+        let wish = Some(ReservationWish { window, tolerance: DurationMs::ZERO });
+        self.world.tell(JobCommand::ChangeReservation { wish, by: key() })
+    }
+
+    fn give_back(&mut self) -> Result<Vec<&'static str>, Rejection> {
+        self.world.tell(JobCommand::ChangeReservation { wish: None, by: key() })
+    }
+}
+
+#[test]
+fn a_promise_is_kept_until_all_of_another_is_had() {
+    let mut story = Story::new(2, DurationMs::ZERO, 2);
+    story.seek().unwrap();
+    story.ask_all();
+    let (first, round, before) = (story.start(), story.world.job.round, story.held());
+    assert_eq!(story.change(HOUR, DurationMs::ZERO).unwrap(), ["ReservationMoveSought"]);
+    for _ in 0..3 {
+        let (question, ask) = story.question().unwrap();
+        let outcome = story.outcome(&ask);
+        story.tell(question, outcome).unwrap();
+        assert_eq!(story.world.job.promised_start(), Some(first), "not all of it is confirmed");
+    }
+    let again = story.change(HOUR, DurationMs::ZERO);
+    assert!(matches!(again, Err(Rejection::Impossible(_))), "{again:?}");
+    story.ask_all();
+    assert_eq!(story.world.job.promised_start(), Some(first + HOUR));
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    assert_ne!(story.world.job.round, round, "it is placed anew");
+    let held = story.held();
+    assert!(held.len() == 2 && held.iter().all(|serial| !before.contains(serial)), "{held:?}");
+    // And again: the serials go on.
+    story.change(HOUR + HOUR, DurationMs::ZERO).unwrap();
+    story.ask_all();
+    assert!(story.held().len() == 2 && story.held().iter().min() > held.iter().max());
+    story.world.tell(JobCommand::Cancel(key())).unwrap();
+    story.ask_all();
+    assert_eq!((story.world.phase(), story.held()), (PhaseKind::Cancelled, vec![]));
+}
+
+#[test]
+fn a_promise_stays_if_no_other_is_granted() {
+    let mut story = Story::new(2, DurationMs::ZERO, 1);
+    story.seek().unwrap();
+    story.ask_all();
+    let (first, held) = (story.start(), story.held());
+    // The site is full with what it has promised.
+    story.change(DurationMs::from_secs(60), DurationMs::from_secs(60)).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.job.promised_start(), Some(first));
+    assert_eq!((story.world.phase(), story.held()), (PhaseKind::Placed, held));
+    assert!(story.world.job.reservation.as_ref().unwrap().moving().is_none());
+}
+
+#[test]
+fn a_claim_puts_an_end_to_a_move() {
+    let mut story = Story::new(1, DurationMs::ZERO, 1);
+    story.seek().unwrap();
+    story.ask_all();
+    story.change(HOUR, DurationMs::ZERO).unwrap();
+    let (question, ask) = story.question().unwrap();
+    let outcome = story.outcome(&ask);
+    story.world.now = story.start() - story.world.parameters.reservation_lead;
+    story.world.claim_all(ExternalState::default());
+    story.tell(question, outcome).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Claiming);
+    assert_eq!((story.world.job.promised_start(), story.held().len()), (Some(story.start()), 1));
+    let late = story.change(HOUR, DurationMs::ZERO);
+    assert!(matches!(late, Err(Rejection::Impossible(_))), "{late:?}");
+}
+
+#[test]
+fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
+    let mut story = Story::new(2, HOUR, 2);
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.give_back().unwrap(), ["ReservationChanged", "RoundAborted"]);
+    story.ask_all();
+    assert_eq!((story.world.phase(), story.held()), (PhaseKind::Queued, vec![]));
+    let job = &story.world.job;
+    assert!(!job.seeks_reservation() && job.reservation_wish().is_none());
+    let request = || Arc::new(PlacementRequest::of_job(job, &DefaultPolicies::default()));
+    assert!(Waiting::of_job(job, request).is_some(), "it waits for placement");
+    assert_eq!(story.give_back(), Err(Rejection::AlreadySo));
+    let none = story.change(HOUR, HOUR);
+    assert!(matches!(none, Err(Rejection::Impossible(_))), "{none:?}");
+}
+
+#[test]
+fn a_start_may_be_changed_before_one_is_promised() {
+    let mut story = Story::new(1, DurationMs::ZERO, 1);
+    assert_eq!(story.change(HOUR, DurationMs::ZERO).unwrap(), ["ReservationChanged"]);
+    story.seek().unwrap();
+    assert_eq!(
+        story.change(HOUR + HOUR, DurationMs::ZERO).unwrap(),
+        ["ReservationChanged", "RoundAborted"]
+    );
+    story.ask_all();
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.world.job.promised_start(), Some(story.start() + HOUR + HOUR));
+    assert_eq!(story.held().len(), 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -238,6 +354,7 @@ proptest! {
         taken in proptest::collection::vec((0u64..5_000, 60u64..5_000), 3),
         turns in proptest::collection::vec((0u8..10, any::<bool>()), 40),
         cancel_at in 0usize..60,
+        changes in proptest::collection::btree_map(0usize..40, (any::<bool>(), 0u64..9_000), 0..4),
     ) {
         let mut story = Story::new(components, HOUR, 3);
         for (at, (after, length)) in taken.into_iter().enumerate() {
@@ -250,7 +367,18 @@ proptest! {
             if turn == cancel_at {
                 let _ = story.world.tell(JobCommand::Cancel(key()));
             }
-            let Some((question, ask)) = story.question() else { break };
+            match changes.get(&turn) {
+                Some((true, _)) => drop(story.give_back()),
+                Some((false, later)) => drop(story.change(DurationMs::from_secs(*later), HOUR)),
+                None => {}
+            }
+            if story.question().is_none() {
+                let _ = story.seek();
+            }
+            let is_to_change = changes.last_key_value().is_some_and(|(last, _)| turn < *last);
+            let Some((question, ask)) = story.question() else {
+                if is_to_change { continue } else { break }
+            };
             let (kind, done) = turns.next().unwrap();
             let asked = due(&story.world.job, story.world.now);
             prop_assert!(asked.iter().any(|effect| effect.attempt.0 == question));

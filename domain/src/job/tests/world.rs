@@ -117,6 +117,7 @@ impl World {
             promoted: false,
             instants: Default::default(),
             placed_by: None,
+            wish: Default::default(),
             reservation: None,
             told: Default::default(),
             revision: 1,

@@ -7,7 +7,7 @@ use cospan_domain::job::event::{self, Happened as DomainHappened};
 
 use super::convert::{Text, wire_enum, wire_struct};
 use super::head::{AbortCause, AfterAbort};
-use super::reservation::{Coallocation, Outcome};
+use super::reservation::{Coallocation, Failure, Outcome, ReservationWish};
 use super::run::{Charge, Ending, PlacedBy, Placement};
 use super::spec::{Content, Priority};
 
@@ -22,6 +22,10 @@ wire_enum!(Happened = DomainHappened {
     },
     ReservationSought { wanted: Coallocation, placements: Vec<Vec<Placement>>, lead: u64 },
     ReservationAnswered { site: Text<SiteName>, outcome: Outcome },
+    ReservationChanged { wish: Option<ReservationWish>, by: Text<KeyName> },
+    ReservationMoveSought { wish: ReservationWish, wanted: Coallocation, by: Text<KeyName> },
+    ReservationMoved,
+    ReservationStayed { failure: Failure, next: Option<u64> },
     StartPostponed { start_estimate: u64, next_claim: u64 },
     InputsArrived,
     ClaimBegun,

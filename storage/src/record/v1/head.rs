@@ -12,7 +12,7 @@ use cospan_domain::sparse::Sparse;
 use cospan_domain::{ids::JobId, job::spec::JobSpec};
 
 use super::convert::{Convert, Problem, Text, is_default, wire_enum, wire_struct};
-use super::reservation::Reservation;
+use super::reservation::{Reservation, Wish};
 use super::run::PlacedBy;
 use super::spec::Priority;
 
@@ -53,6 +53,8 @@ pub(crate) struct Head {
     #[serde(default, skip_serializing_if = "is_default")]
     reservation: Option<Reservation>,
     #[serde(default, skip_serializing_if = "is_default")]
+    wish: Option<Wish>,
+    #[serde(default, skip_serializing_if = "is_default")]
     told: Vec<Text<TargetName>>,
 }
 
@@ -79,6 +81,7 @@ impl Head {
             instants: job.instants.to_wire(),
             placed_by: job.placed_by.to_wire(),
             reservation: job.reservation.to_wire(),
+            wish: Some(job.wish.to_wire()).filter(|wish| *wish != Wish::AsSubmitted),
             told: job.told.to_wire(),
         }
     }
@@ -111,6 +114,7 @@ impl Head {
             instants: Convert::from_wire(self.instants)?,
             placed_by: Convert::from_wire(self.placed_by)?,
             reservation: Convert::from_wire(self.reservation)?,
+            wish: Convert::from_wire(self.wish.unwrap_or(Wish::AsSubmitted))?,
             told: Convert::from_wire(self.told)?,
             revision: self.revision,
         })
@@ -142,6 +146,7 @@ wire_enum!(AbortCause = DomainAbortCause {
     Cancelled,
     Preempted { by: u64 },
     Drained { site: Text<SiteName> },
+    ReservationChanged { by: Text<KeyName> },
 });
 
 wire_enum!(AfterAbort = DomainAfterAbort {

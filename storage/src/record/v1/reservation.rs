@@ -2,7 +2,7 @@
 
 use cospan_domain::acquire;
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::state;
+use cospan_domain::job::state::{self, Wish as DomainWish};
 use cospan_domain::reserve::coallocation::{
     self, Augmenting as DomainAugmenting, Failure as DomainFailure, Outcome as DomainOutcome,
     Placing as DomainPlacing, Step as DomainStep,
@@ -23,6 +23,7 @@ wire_struct!(Reservation = state::Reservation {
     answers: u32,
     asked_since: u64,
     spent: bool,
+    other: Option<Other>,
 });
 
 impl Convert<Reservation> for Box<state::Reservation> {
@@ -34,6 +35,9 @@ impl Convert<Reservation> for Box<state::Reservation> {
         state::Reservation::from_wire(wire).map(Box::new)
     }
 }
+wire_struct!(Other = state::Other { search: Search; wish: Option<ReservationWish> });
+
+wire_enum!(Wish = DomainWish { AsSubmitted, Changed(ReservationWish), Dropped });
 
 wire_struct!(Coallocation = coallocation::Coallocation {
     parts: Vec<Part>,

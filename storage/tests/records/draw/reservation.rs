@@ -2,9 +2,11 @@
 
 use cospan_domain::acquire::{Promised, ReservationWish};
 use cospan_domain::job::event::Happened;
-use cospan_domain::job::state::Reservation;
+use cospan_domain::job::state::{Other, Reservation, Wish};
 use cospan_domain::placed::Placement;
-use cospan_domain::reserve::{Coallocation, Outcome, Part, Search, Serial, Standing, StartWindow};
+use cospan_domain::reserve::{
+    Coallocation, Failure, Outcome, Part, Search, Serial, Standing, StartWindow,
+};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -13,6 +15,14 @@ use super::Draw;
 impl Draw {
     pub(super) fn wish(&mut self) -> ReservationWish {
         ReservationWish { window: self.window(), tolerance: DurationMs(self.n64()) }
+    }
+
+    pub(super) fn changed_wish(&mut self) -> Wish {
+        match self.below(4) {
+            0 => Wish::Dropped,
+            1 => Wish::Changed(self.wish()),
+            _ => Wish::AsSubmitted,
+        }
     }
 
     pub(super) fn promised(&mut self) -> Promised {
@@ -29,7 +39,15 @@ impl Draw {
         StartWindow::new(from, from + DurationMs::from_secs(86_400))
     }
 
-    pub(super) fn sought(&mut self) -> Happened {
+    pub(super) fn of_reservation(&mut self) -> Happened {
+        match self.below(3) {
+            0 => self.sought(),
+            1 => self.answered(),
+            _ => self.changed(),
+        }
+    }
+
+    fn sought(&mut self) -> Happened {
         Happened::ReservationSought {
             wanted: self.wanted(),
             placements: self.some(|draw| draw.some(Self::placement)),
@@ -37,7 +55,23 @@ impl Draw {
         }
     }
 
-    pub(super) fn answered(&mut self) -> Happened {
+    fn changed(&mut self) -> Happened {
+        match self.below(4) {
+            0 => Happened::ReservationChanged { wish: self.maybe(Self::wish), by: self.name() },
+            1 => Happened::ReservationMoveSought {
+                wish: self.wish(),
+                wanted: self.wanted(),
+                by: self.name(),
+            },
+            2 => Happened::ReservationMoved,
+            _ => Happened::ReservationStayed {
+                failure: Failure::NoCommonStart,
+                next: self.maybe(Self::at),
+            },
+        }
+    }
+
+    fn answered(&mut self) -> Happened {
         let within = self.day();
         Happened::ReservationAnswered { site: self.name(), outcome: self.outcome(within) }
     }
@@ -72,7 +106,7 @@ impl Draw {
         }
     }
 
-    pub(super) fn reservation(&mut self) -> Reservation {
+    fn search(&mut self) -> Search {
         let mut search = Search::after(self.wanted(), Serial(self.n32() / 2));
         for _ in 0..self.below(12) {
             if let Standing::Asks(_) = search.standing() {
@@ -83,6 +117,11 @@ impl Draw {
         if self.below(4) == 0 {
             search.give_up();
         }
+        search
+    }
+
+    pub(super) fn reservation(&mut self) -> Reservation {
+        let search = self.search();
         let of_part = |draw: &mut Self| draw.some::<Vec<Placement>, _>(Self::placement);
         Reservation {
             placements: (0..search.job.parts.len()).map(|_| of_part(self)).collect(),
@@ -91,6 +130,7 @@ impl Draw {
             answers: self.n32(),
             asked_since: self.at(),
             spent: self.coin(),
+            other: self.maybe(|draw| Other { search: draw.search(), wish: draw.maybe(Self::wish) }),
         }
     }
 }

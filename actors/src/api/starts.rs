@@ -1,0 +1,147 @@
+//! When a job could start, as the sites say that promise processors for later.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::reserve::{
+    CommonStarts, FreeSlot, Parts, PossibleStarts, Span, StartWindow, common_starts, lease_length,
+    possible_starts,
+};
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{CallKind, SiteError};
+use futures_util::future::join_all;
+
+use super::handle::ControlPlane;
+use crate::cluster::Call;
+
+/// Slots of free time that a site is asked for at most; beyond the last nothing is known.
+const SLOTS_MAX: usize = 10_000;
+/// A site that takes longer has not answered.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What could start when.
+#[derive(Debug, Clone, Default)]
+pub struct Startable {
+    /// What each site says.
+    pub sites: BTreeMap<SiteName, SiteStarts>,
+    /// When all parts could start at once.
+    pub together: Vec<CommonStarts>,
+}
+
+/// What a site says.
+#[derive(Debug, Clone)]
+pub enum SiteStarts {
+    /// It promises nothing for later.
+    GrantsNone,
+    /// It did not say.
+    Silent(String),
+    /// When it could start parts, as far as that is known: before `until`, if there is a limit.
+    Told {
+        /// Windows of starts, one after the other.
+        starts: Vec<PossibleStarts>,
+        /// Later starts are not known.
+        until: Option<Timestamp>,
+    },
+}
+
+/// The free time of one site.
+enum Free {
+    None,
+    Silent(String),
+    Told(Vec<FreeSlot>, Option<Timestamp>),
+}
+
+impl ControlPlane {
+    /// When parts that run for so long could start within a window, at these sites or all; as a
+    /// reservation for them would be granted now. Nothing is reserved.
+    pub async fn startable(
+        &self,
+        sites: Option<&[SiteName]>,
+        parts: &Parts,
+        window: StartWindow,
+    ) -> Startable {
+        let job = &self.shared().settings.job;
+        let lead = job.reservation_lead;
+        let none = DurationMs::ZERO;
+        let length = lease_length(none, none, lead, parts.length, job.wall_margin);
+        let parts = Parts { length, ..parts.clone() };
+        let earliest = (window.earliest - lead).max(self.now());
+        // Reservations begin so long before the starts.
+        let reserved = StartWindow::new(earliest, window.latest - lead);
+        let span = Span::new(earliest, reserved.latest + length);
+        let asked = self.shared().sites.keys();
+        let asked = asked.filter(|name| sites.is_none_or(|sites| sites.contains(name)));
+        let free = asked.map(|name| async move { (name.clone(), self.free(name, span).await) });
+        let free: BTreeMap<SiteName, Free> = join_all(free).await.into_iter().collect();
+        let later = |window: StartWindow| window.later_by(lead);
+        let told = free
+            .iter()
+            .map(|(name, free)| (name.clone(), SiteStarts::of(free, &parts, reserved, later)));
+        let slots = free.iter().filter_map(|(name, free)| match free {
+            Free::Told(slots, until) => Some((name.clone(), known(slots, *until))),
+            Free::None | Free::Silent(_) => None,
+        });
+        let mut together = common_starts(&slots.collect(), &parts, reserved);
+        together.iter_mut().for_each(|starts| starts.window = later(starts.window));
+        Startable { sites: told.collect(), together }
+    }
+
+    async fn free(&self, name: &SiteName, span: Span) -> Free {
+        let shape = self.site(name).and_then(|site| site.report.shape.clone());
+        match shape {
+            Some(shape) if !shape.reservations => Free::None,
+            Some(_) => match self.slots(name, span).await {
+                Ok(slots) => {
+                    let until = slots.last().filter(|_| slots.len() == SLOTS_MAX);
+                    let until = until.map(|last| last.span.from);
+                    Free::Told(slots, until)
+                }
+                Err(error) => Free::Silent(error.to_string()),
+            },
+            None => Free::Silent("it has not answered since the server was started".into()),
+        }
+    }
+
+    async fn slots(&self, name: &SiteName, span: Span) -> Result<Vec<FreeSlot>, SiteError> {
+        let cluster = self.shared().actors.clusters.addr(name);
+        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{name} is not served")))?;
+        let call = Call::new(CallKind::Reserve, move |site| {
+            Box::pin(async move {
+                match site.reservations() {
+                    Some(granting) => granting.slots(span, SLOTS_MAX).await,
+                    None => Ok(Vec::new()),
+                }
+            })
+        });
+        let unknown = |error: &dyn std::fmt::Display| SiteError::OutcomeUnknown(error.to_string());
+        let answer = actix_rt::time::timeout(PATIENCE, cluster.send(call)).await;
+        answer.map_err(|error| unknown(&error))?.map_err(|error| unknown(&error))?
+    }
+}
+
+impl SiteStarts {
+    fn of(
+        free: &Free,
+        parts: &Parts,
+        window: StartWindow,
+        later: impl Fn(StartWindow) -> StartWindow,
+    ) -> Self {
+        match free {
+            Free::None => Self::GrantsNone,
+            Free::Silent(why) => Self::Silent(why.clone()),
+            Free::Told(slots, until) => {
+                let starts = possible_starts(&known(slots, *until), parts, window).into_iter();
+                let starts = starts.map(|s| PossibleStarts { window: later(s.window), ..s });
+                let until = until.map(|until| later(StartWindow::exactly(until)).earliest);
+                Self::Told { starts: starts.collect(), until }
+            }
+        }
+    }
+}
+
+/// Slots as far as all of them are known.
+fn known(slots: &[FreeSlot], until: Option<Timestamp>) -> Vec<FreeSlot> {
+    let is_known = |slot: &&FreeSlot| until.is_none_or(|until| slot.span.from < until);
+    slots.iter().filter(is_known).cloned().collect()
+}

@@ -1,0 +1,76 @@
+//! Draws starts that are to be promised: sites that grant reservations, jobs that want them, users who
+//! change their minds, sites that lose what they granted or grant something else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cospan_domain::acquire::ReservationWish;
+use cospan_domain::reserve::StartWindow;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::scenario::{BEGINS, HOUR, MINUTE, Scenario, UserAction};
+use cospan_simulator::kinds::Kind;
+use cospan_simulator::world::trouble::Trouble;
+
+/// Times at which sites lose what they granted, in one run at most.
+const MANY_LOSSES: usize = 8;
+
+/// Lets sites promise starts, and users ask for them.
+pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
+    // Its adapter asks for none.
+    scenario.by_slurm = false;
+    for site in &mut scenario.sites {
+        site.reserves = chance.random_bool(0.8);
+        site.queues &= !site.reserves;
+    }
+    let has_budgets = !scenario.staging.is_empty();
+    let submitted = first_submissions(scenario);
+    let in_sweeps: BTreeSet<usize> =
+        scenario.sweeps.iter().flat_map(super::sweeps::DrawnSweep::numbers).collect();
+    let mut changes = Vec::new();
+    for (number, at) in submitted {
+        if !in_sweeps.contains(&number) && chance.random_bool(0.5) {
+            let job = &mut scenario.jobs[number];
+            job.flexible = None;
+            // Room for input is looked at when sites are asked, not when the job is placed.
+            job.input = job.input.filter(|_| !has_budgets);
+            job.rare_options.promised = Some(draw_wish(chance, at));
+            if chance.random_bool(0.4) {
+                let when = at + DurationMs(chance.random_range(0..HOUR));
+                let wish = chance.random_bool(0.7).then(|| draw_wish(chance, when));
+                changes.push((when, UserAction::Promise(number, wish)));
+            }
+        }
+    }
+    scenario.actions.extend(changes);
+    scenario.actions.sort_by_key(|(at, _)| *at);
+    let length = scenario.calm_at.since(BEGINS).0;
+    for _ in 0..chance.random_range(0..=MANY_LOSSES) {
+        let at = BEGINS + DurationMs(chance.random_range(0..length));
+        let site = chance.random_range(0..scenario.sites.len());
+        scenario.troubles.push((at, site, Trouble::LosesLeases));
+    }
+    if chance.random_bool(0.5) && !scenario.fault_rates.faults.is_empty() {
+        let share = chance.random_range(10_000..=100_000);
+        scenario.fault_rates.faults.insert(Kind::WrongStart, share);
+    }
+}
+
+fn first_submissions(scenario: &Scenario) -> BTreeMap<usize, Timestamp> {
+    let mut first = BTreeMap::new();
+    for (at, action) in &scenario.actions {
+        if let UserAction::Submit(number, _) = action {
+            first.entry(*number).or_insert(*at);
+        }
+    }
+    first
+}
+
+fn draw_wish(chance: &mut StdRng, at: Timestamp) -> ReservationWish {
+    let earliest = at + DurationMs(chance.random_range(0..40 * MINUTE));
+    let most = [0, 10 * MINUTE, 3 * HOUR][chance.random_range(0..3)];
+    let within = DurationMs(chance.random_range(0..=most));
+    let tolerance = DurationMs(chance.random_range(0..=MINUTE)).min(within);
+    ReservationWish { window: StartWindow::new(earliest, earliest + within), tolerance }
+}

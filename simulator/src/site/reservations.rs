@@ -1,0 +1,71 @@
+//! Reservations at a simulated site, as its callers see them.
+
+use async_trait::async_trait;
+use cospan_domain::reserve::{Answer, ReservationTag, Span};
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{
+    FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError,
+};
+
+use super::SimulatedSite;
+use crate::call_faults::Fate;
+use crate::kinds::Kind;
+use crate::world::World;
+
+const CALL: &str = "reserve";
+/// A wrong start is so much later than what was asked for, at most.
+const WRONG_BY: DurationMs = DurationMs(7_200_000);
+
+impl SimulatedSite {
+    /// What the site understood, if it is its fate to understand something else.
+    fn misunderstood(fate: Fate, order: &ReservationOrder) -> ReservationOrder {
+        let mut order = order.clone();
+        if fate.fault == Some(Kind::WrongStart) {
+            let length = order.request.window.latest.since(order.request.window.earliest);
+            let later = DurationMs(length.0 + 1 + fate.dice % WRONG_BY.0);
+            order.request.window = order.request.window.later_by(later);
+        }
+        order
+    }
+}
+
+#[async_trait]
+impl Reservations for SimulatedSite {
+    async fn request(&self, order: &ReservationOrder) -> Result<Answer, SiteError> {
+        let fate = self.call_faults.draw();
+        let order = Self::misunderstood(fate, order);
+        let act = move |world: &mut World, site| world.reserve(site, &order);
+        self.meet(fate, CALL, None, act).await
+    }
+
+    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
+        let fate = self.call_faults.draw();
+        let order = Self::misunderstood(fate, order);
+        let act = move |world: &mut World, site| world.modify_lease(site, &order);
+        self.meet(fate, CALL, None, act).await
+    }
+
+    async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
+        self.call(CALL, move |world, site| world.renew_lease(site, tag, keep_for)).await
+    }
+
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.call(CALL, move |world, site| world.confirm_lease(site, tag)).await
+    }
+
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.call(CALL, move |world, site| world.release_lease(site, tag)).await
+    }
+
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        Ok(self.list().await?.remove(&tag))
+    }
+
+    async fn list(&self) -> Result<Reserved, SiteError> {
+        self.call(CALL, |world, site| world.list_leases(site)).await
+    }
+
+    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        self.call(CALL, move |world, site| world.free_slots(site, span, most)).await
+    }
+}

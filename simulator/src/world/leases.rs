@@ -1,0 +1,322 @@
+//! Reservations at a simulated site: kept by the site itself, and enforced.
+//!
+//! A site that grants them starts what it takes at once, or refuses it: nothing waits there that
+//! could run into a reservation. What is free is made anew for each question, from what runs and
+//! what is reserved.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::Tag;
+use cospan_domain::reserve::{Answer, Lease, Ledger, ReservationTag, Span, Timeline};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{
+    AttemptOrder, FreeSlot, ReservationOrder, ReservationSeen, Reserved, SiteError,
+};
+
+use super::World;
+use super::agenda::SiteIndex;
+use super::attempt::asked;
+use super::cluster::{Cluster, LocalJob, Occupant};
+use crate::kinds::Kind;
+
+/// How long nodes that are down are taken to stay so.
+const DOWN: DurationMs = DurationMs(3_600_000);
+/// What runs longer than it said is taken to end this much later.
+const OVERRUN: DurationMs = DurationMs(60_000);
+/// A local user who comes too late for a site's promises comes again after this time.
+pub(super) const AGAIN: DurationMs = DurationMs(300_000);
+
+/// The reservations of a site.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    kept: BTreeMap<ReservationTag, Lease>,
+    /// Those that it lost without a word.
+    lost: Vec<ReservationTag>,
+}
+
+/// All that a site promised, and what is free beside.
+type Book = Ledger<ReservationTag>;
+
+fn unfit() -> SiteError {
+    SiteError::Unfit("it grants no reservations".into())
+}
+
+impl Cluster {
+    /// Whether it grants reservations.
+    pub fn grants(&self) -> bool {
+        self.leases.is_some()
+    }
+
+    /// The reservations that it holds now.
+    pub fn leases(&self) -> impl Iterator<Item = (&ReservationTag, &Lease)> {
+        self.leases.iter().flat_map(|leases| &leases.kept)
+    }
+
+    /// Idle processors that nobody was promised for now.
+    pub(super) fn idle(&self, now: Timestamp) -> u32 {
+        let begun =
+            self.leases().filter(|(_, lease)| lease.span.from <= now && now < lease.span.to);
+        let kept = begun.map(|(tag, lease)| {
+            lease.amounts.whole_processors().saturating_sub(self.used_of(*tag))
+        });
+        self.batch.idle().saturating_sub(kept.sum())
+    }
+
+    /// Whether it lost this reservation without a word.
+    pub fn has_lost(&self, tag: ReservationTag) -> bool {
+        self.leases.as_ref().is_some_and(|leases| leases.lost.contains(&tag))
+    }
+
+    fn book(&mut self, now: Timestamp) -> Result<Book, SiteError> {
+        let total = Resources::processors(self.processors);
+        let timeline = Timeline::new(now, &total).map_err(|_| unfit())?;
+        let mut book = Book::new(timeline_less(timeline, &self.taken_until(now), now));
+        let Some(leases) = &mut self.leases else { return Err(unfit()) };
+        let is_over = |lease: &Lease| {
+            lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
+        };
+        leases.kept.retain(|_, lease| !is_over(lease));
+        leases.kept.iter().for_each(|(tag, lease)| book.restore(*tag, *lease));
+        Ok(book)
+    }
+
+    /// What runs outside of reservations, and until when; and what is down.
+    fn taken_until(&self, now: Timestamp) -> Vec<(u32, Timestamp)> {
+        let mut taken = Vec::new();
+        for (job, occupant) in &self.occupants {
+            let since = self.batch.running_since(*job).unwrap_or(now);
+            let (processors, until) = match occupant {
+                Occupant::Local { run_time, processors } => (*processors, since + *run_time),
+                Occupant::Ours(tag) => match self.attempts.get(tag) {
+                    Some(attempt) if self.is_under_lease(*tag) => (0, attempt.submitted_at),
+                    Some(attempt) => (attempt.processors, since + attempt.asked),
+                    None => (0, now),
+                },
+            };
+            taken.push((processors, until.max(now + OVERRUN)));
+        }
+        let down = self.processors - self.batch.used() - self.batch.idle();
+        taken.push((down, now + DOWN));
+        taken
+    }
+
+    fn is_under_lease(&self, tag: Tag) -> bool {
+        let lease = self.attempts.get(&tag).and_then(|attempt| attempt.lease);
+        lease.is_some_and(|lease| {
+            self.leases.as_ref().is_some_and(|leases| leases.kept.contains_key(&lease))
+        })
+    }
+
+    /// Processors that live attempts use of a reservation.
+    fn used_of(&self, lease: ReservationTag) -> u32 {
+        let under = self.attempts.values();
+        let under = under.filter(|attempt| attempt.lease == Some(lease) && attempt.is_live());
+        under.map(|attempt| attempt.processors).sum()
+    }
+
+    /// Does something with one reservation, and keeps what came of it.
+    fn with_lease<T>(
+        &mut self,
+        tag: ReservationTag,
+        now: Timestamp,
+        work: impl FnOnce(&mut Book) -> T,
+    ) -> Result<T, SiteError> {
+        let mut book = self.book(now)?;
+        let result = work(&mut book);
+        let after = book.find(&tag).copied();
+        if let Some(leases) = &mut self.leases {
+            match after {
+                Some(lease) => drop(leases.kept.insert(tag, lease)),
+                None => drop(leases.kept.remove(&tag)),
+            }
+        }
+        Ok(result)
+    }
+
+    /// Whether a local user's job breaks no promise, and can start at once.
+    pub(super) fn may_start(&mut self, job: &LocalJob, now: Timestamp) -> bool {
+        if !self.grants() {
+            return true;
+        }
+        let idle = self.batch.queued() == 0 && self.batch.idle() >= job.processors;
+        idle && self.is_free(job.processors, job.estimate.max(job.run_time), now)
+    }
+
+    fn is_free(&mut self, processors: u32, length: DurationMs, now: Timestamp) -> bool {
+        let span = Span::new(now, now + length);
+        self.book(now).is_ok_and(|book| {
+            let need = book.timeline().amounts(&Resources::processors(processors));
+            need.is_ok_and(|need| book.timeline().is_free(span, &need))
+        })
+    }
+
+    /// Whether an attempt may be taken: under its reservation, or where it breaks none.
+    pub(super) fn keeps_promises(
+        &mut self,
+        order: &AttemptOrder,
+        now: Timestamp,
+    ) -> Result<(), SiteError> {
+        let (processors, length) = (order.resources.processors, asked(order));
+        match order.reservation {
+            Some(_) if !self.grants() => Err(unfit()),
+            None if !self.grants() => Ok(()),
+            Some(tag) => self.under(tag, order, now),
+            None => {
+                match self.batch.idle() >= processors && self.is_free(processors, length, now) {
+                    true => Ok(()),
+                    false => Err(SiteError::SiteFull("it is taken, or promised to others".into())),
+                }
+            }
+        }
+    }
+
+    fn under(
+        &mut self,
+        tag: ReservationTag,
+        order: &AttemptOrder,
+        now: Timestamp,
+    ) -> Result<(), SiteError> {
+        self.book(now)?;
+        let full = |why: &str| Err(SiteError::SiteFull(why.into()));
+        if (tag.instance, tag.job) != (order.tag.instance, order.tag.job) {
+            return Err(SiteError::Refused(format!("reservation {tag} is another's")));
+        }
+        let lease = self.leases.as_ref().and_then(|leases| leases.kept.get(&tag));
+        let Some(lease) = lease else { return full("its reservation has ended") };
+        let left = lease.amounts.whole_processors().saturating_sub(self.used_of(tag));
+        match () {
+            () if now < lease.span.from => full("its reservation has not begun"),
+            () if now + order.wall_time > lease.span.to => {
+                full("too little is left of its reservation")
+            }
+            () if left < order.resources.processors => full("its reservation is in use"),
+            () => Ok(()),
+        }
+    }
+}
+
+fn timeline_less(mut timeline: Timeline, taken: &[(u32, Timestamp)], now: Timestamp) -> Timeline {
+    for (processors, until) in taken.iter().filter(|(processors, _)| *processors > 0) {
+        if let Ok(amounts) = timeline.amounts(&Resources::processors(*processors)) {
+            timeline.book(Span::new(now, *until), &amounts);
+        }
+    }
+    timeline
+}
+
+impl World {
+    /// Asks for a reservation.
+    ///
+    /// # Errors
+    /// The site grants none.
+    pub fn reserve(
+        &mut self,
+        site: SiteIndex,
+        order: &ReservationOrder,
+    ) -> Result<Answer, SiteError> {
+        let (now, expires) = (self.now, self.now + order.keep_for);
+        self.sites[site.0]
+            .with_lease(order.tag, now, |book| book.request(order.tag, &order.request, expires))
+    }
+
+    /// Changes one; `None`: there is none.
+    ///
+    /// # Errors
+    /// The site grants none.
+    pub fn modify_lease(
+        &mut self,
+        site: SiteIndex,
+        order: &ReservationOrder,
+    ) -> Result<Option<Answer>, SiteError> {
+        let now = self.now;
+        let modify = |book: &mut Book| book.modify(&order.tag, &order.request);
+        self.sites[site.0].with_lease(order.tag, now, modify)
+    }
+
+    /// Keeps one that is not confirmed for so long from now.
+    ///
+    /// # Errors
+    /// The site grants none.
+    pub fn renew_lease(
+        &mut self,
+        site: SiteIndex,
+        tag: ReservationTag,
+        keep_for: DurationMs,
+    ) -> Result<bool, SiteError> {
+        let now = self.now;
+        self.sites[site.0].with_lease(tag, now, |book| book.renew(&tag, now + keep_for))
+    }
+
+    /// Keeps one for good.
+    ///
+    /// # Errors
+    /// The site grants none.
+    pub fn confirm_lease(
+        &mut self,
+        site: SiteIndex,
+        tag: ReservationTag,
+    ) -> Result<bool, SiteError> {
+        let now = self.now;
+        self.sites[site.0].with_lease(tag, now, |book| book.confirm(&tag))
+    }
+
+    /// Gives one up.
+    ///
+    /// # Errors
+    /// The site grants none.
+    pub fn release_lease(
+        &mut self,
+        site: SiteIndex,
+        tag: ReservationTag,
+    ) -> Result<bool, SiteError> {
+        let now = self.now;
+        self.sites[site.0].with_lease(tag, now, |book| book.cancel(&tag))
+    }
+
+    /// All reservations of a site.
+    ///
+    /// # Errors
+    /// The site grants none.
+    pub fn list_leases(&mut self, site: SiteIndex) -> Result<Reserved, SiteError> {
+        let now = self.now;
+        let book = self.sites[site.0].book(now)?;
+        let seen = book.leases().map(|(tag, lease)| {
+            let resources = Resources::processors(lease.amounts.whole_processors());
+            let confirmed = lease.expires.is_none();
+            (*tag, ReservationSeen { span: lease.span, resources, confirmed })
+        });
+        Ok(seen.collect())
+    }
+
+    /// What is free when at a site.
+    ///
+    /// # Errors
+    /// The site grants no reservations.
+    pub fn free_slots(
+        &mut self,
+        site: SiteIndex,
+        span: Span,
+        most: usize,
+    ) -> Result<Vec<FreeSlot>, SiteError> {
+        let now = self.now;
+        let book = self.sites[site.0].book(now)?;
+        let timeline = book.timeline();
+        let span = Span::new(span.from.max(now), span.to);
+        let slots = timeline
+            .slots(span, most)
+            .into_iter()
+            .map(|slot| FreeSlot { span: slot.span, free: timeline.kinds().resources(&slot.free) });
+        Ok(slots.collect())
+    }
+
+    /// A site loses all reservations without a word.
+    pub(super) fn lose_leases(&mut self, site: SiteIndex) {
+        let Some(leases) = &mut self.sites[site.0].leases else { return };
+        for (tag, lease) in std::mem::take(&mut leases.kept) {
+            leases.lost.push(tag);
+            let step = if lease.expires.is_some() { "granted" } else { "confirmed" };
+            super::trouble::count(&mut self.struck, Kind::LosesLeases, step);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Arguments of the commands about starts that are promised.
+
+use clap::{Args, Subcommand};
+
+use super::args_job::OnlyArgs;
+use super::ids::IdList;
+use crate::api::v1::Length;
+use crate::api::v1::moment::Moment;
+
+/// `slots`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sites that promise starts are asked what they have free; nothing is reserved. A start that is shown
+would be granted now to `cospan submit --start`, to one who asks before another does.
+
+Examples:
+  cospan slots --processors 300 --for 4h
+  cospan slots --processors 16 --components 4 --for 30m --start 'tomorrow 09:00' --within 2h
+  cospan slots --processors 8 --for 1h --site delft -o json")]
+pub(crate) struct SlotsArgs {
+    /// Processors of each component.
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) processors: u32,
+    /// How long it runs: the wall time.
+    #[arg(long = "for", value_name = "DURATION")]
+    pub(crate) wall_time: Length,
+    /// How many components start together. [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) components: Option<u32>,
+    /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`. [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start: Option<Moment>,
+    /// Up to so much later. [default: 7d]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) within: Option<Length>,
+    /// Only this site.
+    #[arg(long)]
+    pub(crate) site: Option<String>,
+    /// At most so many windows of each site. [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: Option<u32>,
+}
+
+/// `reservation ...`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReservationCommand {
+    /// List jobs that are to be promised a start, or are
+    #[command(after_help = "Example:\n  cospan reservation list --site delft")]
+    List {
+        /// Which jobs.
+        #[command(flatten)]
+        only: OnlyArgs,
+    },
+    /// Show what is held for a job where, and what moved it when and why
+    #[command(after_help = "Example:\n  cospan reservation show last")]
+    Show {
+        /// Jobs: 1,3,5-8,last,all,group:12.
+        #[arg(required = true, value_name = "IDS")]
+        ids: IdList,
+    },
+    /// Give what is promised back; the job is placed as others are
+    #[command(after_help = "\
+`cospan cancel` ends the job with it. A job that has begun keeps its reservation until it ends.
+
+Example:
+  cospan reservation cancel 12")]
+    Cancel {
+        /// Jobs: 1,3,5-8,last,all,group:12.
+        #[arg(required = true, value_name = "IDS")]
+        ids: IdList,
+    },
+    /// Look for another start, and keep what is promised until it is found
+    #[command(after_help = "\
+Sites are asked for the new start beside the old one, so they need room for both where these overlap.
+If it is not granted, the promise stays what it was (exit code 3).
+
+Example:
+  cospan reservation move 12 --start 'tomorrow 14:00' --within 2h")]
+    Move {
+        /// The job.
+        id: IdList,
+        /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
+        #[arg(long, value_name = "TIME")]
+        start: Moment,
+        /// Up to so much later.
+        #[arg(long, value_name = "DURATION")]
+        within: Option<Length>,
+    },
+}

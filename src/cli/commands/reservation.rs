@@ -1,0 +1,178 @@
+//! `cospan reservation ...`
+
+use std::time::{Duration, Instant as Clock};
+
+use crate::api::v1::event::EventReport;
+use crate::api::v1::reservation::{
+    ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
+};
+use crate::cli::args_job::OnlyArgs;
+use crate::cli::args_reserve::ReservationCommand;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{bold, columns, fields, note, state};
+use crate::cli::when::local;
+use crate::client::Client;
+
+/// Rows of a page.
+const PAGE: u32 = 1_000;
+/// Between two looks at a job whose sites are being asked.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Sites that take longer go on being asked; nobody waits for them here.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Looks at starts that are promised, gives them back, or moves them.
+pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result<Exit, CliError> {
+    let client = context.client()?;
+    match command {
+        ReservationCommand::List { only } => {
+            let page = all(&client, only)?;
+            context.out.answer(&page, list)?;
+        }
+        ReservationCommand::Show { ids } => {
+            for id in context.resolve(&client, ids)? {
+                context.out.answer(&client.reservation(id)?, show)?;
+            }
+        }
+        ReservationCommand::Cancel { ids } => {
+            for id in context.resolve(&client, ids)? {
+                client.cancel_reservation(id)?;
+                note(&format!("job {id} is promised no start any more; it waits as others do"));
+            }
+        }
+        ReservationCommand::Move { id, start, within } => {
+            let (earliest, within) = (*start, *within);
+            let to = ReservationDocument { earliest, latest: None, within, tolerance: None };
+            for id in context.resolve(&client, id)? {
+                client.move_reservation(id, &to)?;
+                let row = decided(&client, id)?;
+                told(&row)?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn all(client: &Client, only: &OnlyArgs) -> Result<ReservationPage, CliError> {
+    let mut page = client.reservations(&only.filter(None, PAGE))?;
+    while let Some(next) = page.next {
+        let more = client.reservations(&only.filter(Some(next), PAGE))?;
+        page.reservations.extend(more.reservations);
+        page.next = more.next;
+    }
+    Ok(page)
+}
+
+fn decided(client: &Client, id: u64) -> Result<ReservationRow, CliError> {
+    let until = Clock::now() + PATIENCE;
+    loop {
+        let row = client.reservation(id)?;
+        let asks = matches!(row.reservation.state.as_str(), "wanted" | "asking" | "moving");
+        if !asks || Clock::now() >= until {
+            return Ok(row);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// What became of a move.
+fn told(row: &ReservationRow) -> Result<(), CliError> {
+    let (id, reservation) = (row.job, &row.reservation);
+    let stayed = row
+        .events
+        .iter()
+        .rev()
+        .find(|event| matches!(event.event.as_str(), "ReservationMoved" | "ReservationStayed"));
+    let stayed = stayed.filter(|event| event.event == "ReservationStayed");
+    let starts = reservation.start.map(local);
+    match (reservation.state.as_str(), stayed, starts) {
+        ("confirmed", Some(stayed), starts) => {
+            let why = stayed.detail.as_deref().unwrap_or("its sites said no");
+            let starts = starts.unwrap_or_default();
+            let message = format!("job {id} was not moved: {why}: it starts at {starts}");
+            let remedy = stayed.until.map(|next| {
+                format!("a site may grant it from {} on; see also `cospan slots`", local(next))
+            });
+            Err(CliError { exit: Exit::Refused, message, remedy, quiet: false })
+        }
+        ("confirmed", None, Some(starts)) => {
+            note(&format!("job {id} starts at {starts} at {}", sites(reservation)));
+            Ok(())
+        }
+        ("refused", ..) => Err(CliError {
+            exit: Exit::Refused,
+            message: format!("job {id} was refused its start"),
+            remedy: Some(format!("see: cospan show {id}")),
+            quiet: false,
+        }),
+        _ => {
+            note(&format!("sites are still being asked; see: cospan reservation show {id}"));
+            Ok(())
+        }
+    }
+}
+
+fn sites(reservation: &ReservationReport) -> String {
+    let mut sites: Vec<&str> = reservation.held.iter().map(|held| held.site.as_str()).collect();
+    sites.dedup();
+    sites.join(", ")
+}
+
+fn list(page: &ReservationPage) -> String {
+    if page.reservations.is_empty() {
+        return "no job is to be promised a start\n".into();
+    }
+    let row = |row: &ReservationRow| {
+        let reservation = &row.reservation;
+        vec![
+            row.job.to_string(),
+            row.name.clone().unwrap_or_default(),
+            row.owner.clone(),
+            state(&row.phase),
+            reservation.state.clone(),
+            reservation.start.or(reservation.earliest).map(local).unwrap_or_default(),
+            sites(reservation),
+        ]
+    };
+    let rows: Vec<Vec<String>> = page.reservations.iter().map(row).collect();
+    columns(&["JOB", "NAME", "OWNER", "STATE", "RESERVATION", "START", "SITES"], &rows)
+}
+
+fn show(row: &ReservationRow) -> String {
+    let reservation = &row.reservation;
+    let time = |at: Option<_>| at.map(local).unwrap_or_default();
+    let mut text = fields(&[
+        ("job", row.job.to_string()),
+        ("name", row.name.clone().unwrap_or_default()),
+        ("owner", row.owner.clone()),
+        ("state", state(&row.phase)),
+        ("reservation", reservation.state.clone()),
+        ("start", time(reservation.start)),
+        ("earliest", time(reservation.earliest)),
+        ("latest", time(reservation.latest)),
+        ("perhaps from", time(reservation.next)),
+    ]);
+    if !reservation.held.is_empty() {
+        let held = reservation.held.iter().map(|held| {
+            vec![
+                held.component.clone(),
+                held.site.clone(),
+                held.processors.to_string(),
+                local(held.from),
+                local(held.to),
+                format!("r{}", held.serial),
+            ]
+        });
+        let held: Vec<Vec<String>> = held.collect();
+        text.push('\n');
+        text += &columns(&["COMPONENT", "SITE", "PROC", "FROM", "TO", "LEASE"], &held);
+    }
+    if !row.events.is_empty() {
+        text += &format!("\n{}\n", bold("what happened"));
+        let line = |event: &EventReport| {
+            format!("  {}  {event}\n", event.at.map(local).unwrap_or_default())
+        };
+        text.extend(row.events.iter().map(line));
+    }
+    text + "\n"
+}

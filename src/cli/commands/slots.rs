@@ -1,0 +1,136 @@
+//! `cospan slots`
+
+use crate::api::v1::Instant;
+use crate::api::v1::slots::{SiteSlots, SlotsReport};
+use crate::cli::args_reserve::SlotsArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::columns;
+use crate::cli::when::local;
+use crate::client::SlotsRequest;
+
+/// Tells when a job could start.
+pub(crate) fn run(context: &mut Context, args: &SlotsArgs) -> Result<Exit, CliError> {
+    let wanted = SlotsRequest {
+        processors: args.processors,
+        wall_time: args.wall_time,
+        components: args.components,
+        earliest: args.start.map(|start| Instant(start.0)),
+        within: args.within,
+        site: args.site.as_deref(),
+        limit: args.limit,
+    };
+    let slots = context.client()?.slots(&wanted)?;
+    context.out.answer(&slots, |slots| shown(slots, args))?;
+    Ok(Exit::Done)
+}
+
+fn shown(slots: &SlotsReport, args: &SlotsArgs) -> String {
+    let together = slots.together.iter().map(|together| {
+        let sites = together.sites.iter().map(|(name, count)| match count {
+            1 => name.clone(),
+            count => format!("{name} x{count}"),
+        });
+        let sites = sites.collect::<Vec<_>>().join(" + ");
+        row("together", together.earliest, together.latest, args.components.unwrap_or(1), sites)
+    });
+    // Of one component, all sites together say nothing that each does not.
+    let together = together.filter(|_| args.components.is_some_and(|components| components > 1));
+    let rows: Vec<Vec<String>> = slots.sites.iter().flat_map(rows).chain(together).collect();
+    let heading = ["SITE", "EARLIEST START", "LATEST", "COMPONENTS", ""];
+    let mut text = columns(&heading, &rows);
+    match slots.together.first() {
+        Some(first) => {
+            let start = local(up_to_second(first.earliest));
+            text.push_str(&format!("ask for the earliest with: --start \"{start}\"\n"));
+        }
+        None => text.push_str("no start was found; look further ahead with --start and --within\n"),
+    }
+    if slots.shortened {
+        text.push_str("there are more windows: --limit shows them\n");
+    }
+    text
+}
+
+fn rows(site: &SiteSlots) -> Vec<Vec<String>> {
+    let told = |what: &str| vec![vec![site.site.clone(), what.to_owned()]];
+    match site.state.as_str() {
+        "grants-none" => told("promises no starts"),
+        "silent" => told(&format!("did not answer: {}", site.problem.as_deref().unwrap_or("?"))),
+        _ if site.starts.is_empty() => told("-"),
+        _ => {
+            let starts = site.starts.iter();
+            let none = String::new();
+            starts
+                .map(|s| row(&site.site, s.earliest, s.latest, s.components, none.clone()))
+                .collect()
+        }
+    }
+}
+
+fn row(site: &str, from: Instant, to: Instant, components: u32, sites: String) -> Vec<String> {
+    vec![site.into(), local(up_to_second(from)), local(to), components.to_string(), sites]
+}
+
+/// What is shown to the second is not to be too early.
+fn up_to_second(at: Instant) -> Instant {
+    Instant(cospan_domain::units::Timestamp(at.0.0.div_ceil(1_000) * 1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use cospan_domain::units::Timestamp;
+
+    use super::*;
+    use crate::api::v1::Length;
+    use crate::api::v1::slots::{StartSlot, TogetherSlot};
+
+    fn args(components: u32) -> SlotsArgs {
+        SlotsArgs {
+            processors: 8,
+            wall_time: Length(cospan_domain::units::DurationMs(1)),
+            components: Some(components),
+            start: None,
+            within: None,
+            site: None,
+            limit: None,
+        }
+    }
+
+    #[test]
+    fn starts_are_shown_by_site_and_together() {
+        let at = |ms| Instant(Timestamp(ms));
+        let starts = vec![StartSlot { earliest: at(1_500), latest: at(9_000), components: 1 }];
+        let site = |name: &str, state: &str| SiteSlots {
+            site: name.into(),
+            state: state.into(),
+            ..SiteSlots::default()
+        };
+        let sites = vec![
+            SiteSlots { starts, ..site("delft", "answered") },
+            site("leiden", "grants-none"),
+            SiteSlots { problem: Some("no route".into()), ..site("vu", "silent") },
+        ];
+        let both = BTreeMap::from([("delft".to_owned(), 1), ("utrecht".to_owned(), 2)]);
+        let together = vec![TogetherSlot { earliest: at(2_001), latest: at(8_000), sites: both }];
+        let slots = SlotsReport { sites, together, shortened: true };
+        let text = shown(&slots, &args(3));
+        let second = |ms| local(at(ms));
+        for part in [
+            second(2_000),
+            second(9_000),
+            "promises no starts".into(),
+            "did not answer: no route".into(),
+            "delft + utrecht x2".into(),
+            format!("--start \"{}\"", second(3_000)),
+            "--limit".into(),
+        ] {
+            assert!(text.contains(&part), "{part}\n{text}");
+        }
+        assert!(!shown(&slots, &args(1)).contains("utrecht"));
+        let none = SlotsReport { together: Vec::new(), ..slots };
+        assert!(shown(&none, &args(3)).contains("no start was found"));
+    }
+}

@@ -1,0 +1,155 @@
+//! Starts that jobs are promised.
+
+use std::ops::Bound;
+
+use actix_web::web::{Data, Path, Payload};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
+use cospan_actors::api::command::Ask;
+use cospan_domain::ids::JobId;
+use serde::Deserialize;
+
+use super::body;
+use super::failure::{Answer, Failure};
+use super::gate::Caller;
+use super::jobs::{Filter, find};
+use super::orders::order_one;
+use super::query;
+use super::state::Edge;
+use super::unread::Unread;
+use crate::api::v1::control::{OutcomeReport, StateName};
+use crate::api::v1::event::EventReport;
+use crate::api::v1::happened::Names;
+use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
+use crate::api::v1::shape::{KeyText, SiteText};
+
+/// Rows of a page, unless told otherwise, and at most.
+const PAGE: usize = 100;
+const MAX_PAGE: usize = 1000;
+/// Jobs looked at for one page.
+const MAX_SCAN: usize = 20_000;
+
+/// Which are listed.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct ReservationQuery {
+    /// Go on after this job: `next` of the page before.
+    #[serde(deserialize_with = "query::whole")]
+    after: Option<u64>,
+    /// Most rows of the page: 100 if left out, at most 1,000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+    /// Only of jobs in this state.
+    #[param(inline)]
+    state: Option<StateName>,
+    /// Only of this key.
+    #[param(inline, value_type = Option<KeyText>)]
+    owner: Option<String>,
+    /// Only of jobs with a component at this site.
+    #[param(inline, value_type = Option<SiteText>)]
+    site: Option<String>,
+    /// Only of jobs with this text in their name.
+    name: Option<String>,
+    /// Only of the runs of the sweep that begins with this job.
+    #[serde(deserialize_with = "query::whole")]
+    group: Option<u64>,
+}
+
+/// Lists jobs that are to be promised a start, or are, by number.
+///
+/// A page may be shorter than asked for although there are more: `next` tells.
+#[utoipa::path(
+    tag = "reservations",
+    params(ReservationQuery),
+    responses((status = 200, body = ReservationPage, description = "A page of reservations")),
+)]
+#[get("/v1/reservations")]
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
+    let asked: ReservationQuery = query::read(&request)?;
+    let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
+    let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
+    let filter = Filter::read(caller, asked.state, owner, site, asked.name)?
+        .of_group(asked.group)
+        .of_known_site(&edge)?;
+    let view = edge.backend.view();
+    let begin = asked.after.map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
+    let mut page = ReservationPage::default();
+    let mut last = None;
+    for (scanned, (id, job)) in view.jobs.range((begin, Bound::Unbounded)).enumerate() {
+        if page.reservations.len() == limit || scanned == MAX_SCAN {
+            page.next = last;
+            break;
+        }
+        last = Some(id.0);
+        page.reservations.extend(ReservationRow::of(job).filter(|_| filter.lets_through(job)));
+    }
+    Ok(HttpResponse::Ok().json(page))
+}
+
+fn none(id: JobId) -> Failure {
+    let problem = format!("job {id} is not to be promised a start");
+    let remedy = "submit it with --start, or with [reservation] in its file";
+    Problem::new(Code::NotFound, problem).remedy(remedy).into()
+}
+
+/// Shows the reservations of a job, and what happened to them, oldest first.
+#[utoipa::path(
+    tag = "reservations",
+    params(("id" = u64, Path, description = "The number of the job")),
+    responses((status = 200, body = ReservationRow, description = "Its reservations")),
+)]
+#[get("/v1/reservations/{id}")]
+pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+    let id = query::job_id(&id)?;
+    let job = find(&edge, &caller, id).await?;
+    let row = ReservationRow::of(&job).ok_or_else(|| none(id))?;
+    let history = edge.backend.history(id).await?.unwrap_or_default();
+    let names = Names::of(&job);
+    let events = history.events.iter().filter(|event| event.what.is_of_reservation());
+    let events = events.map(|event| EventReport::of(event, &names)).collect();
+    Ok(HttpResponse::Ok().json(ReservationRow { events, ..row }))
+}
+
+/// Gives the reservations of a job back. The job stays, and is placed as others are.
+#[utoipa::path(
+    tag = "reservations",
+    params(("id" = u64, Path, description = "The number of the job")),
+    responses((status = 200, body = OutcomeReport, description = "Done, or it had ended")),
+)]
+#[post("/v1/reservations/{id}/cancel")]
+pub(super) async fn cancel(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    id: Path<String>,
+    payload: Payload,
+) -> Answer {
+    // An order that has nothing to say may still come with a body.
+    request.extensions_mut().insert(Unread(payload.into_inner()));
+    let wish = None;
+    order_one(&edge, &caller, query::job_id(&id)?, |job| Ask::ChangeReservation { job, wish }).await
+}
+
+/// Has another start looked for, for a job that is to be promised one. What is promised already is
+/// kept until the other is found and confirmed by all sites, or for good if it is not.
+#[utoipa::path(
+    tag = "reservations",
+    params(("id" = u64, Path, description = "The number of the job")),
+    request_body = ReservationDocument,
+    responses((status = 200, body = OutcomeReport, description = "It is looked for")),
+)]
+#[post("/v1/reservations/{id}/move")]
+pub(super) async fn change(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    id: Path<String>,
+    payload: Payload,
+) -> Answer {
+    let to: ReservationDocument = body::read_json(&request, payload, &edge.settings).await?;
+    let wish = to.wish().map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
+    wish.validate().map_err(|error| Problem::new(Code::BadWindow, error.to_string()))?;
+    let wish = Some(wish);
+    order_one(&edge, &caller, query::job_id(&id)?, |job| Ask::ChangeReservation { job, wish }).await
+}

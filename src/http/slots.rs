@@ -1,0 +1,114 @@
+//! When a job could start.
+
+use std::time::SystemTime;
+
+use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse, get};
+use cospan_domain::ids::SiteName;
+use cospan_domain::reserve::{Parts, StartWindow};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use serde::Deserialize;
+
+use super::failure::{Answer, Failure};
+use super::query::{self, wrong};
+use super::sites::no_site;
+use super::state::Edge;
+use crate::api::v1::moment::Moment;
+use crate::api::v1::quantity::{Instant, Length};
+use crate::api::v1::shape::SiteText;
+use crate::api::v1::slots::SlotsReport;
+
+/// Windows of each site, unless told otherwise, and at most.
+const WINDOWS: usize = 20;
+const WINDOWS_MAX: usize = 1_000;
+/// How far ahead is looked, unless told otherwise.
+const WITHIN: Length = Length(DurationMs::from_secs(7 * 86_400));
+/// Components that are thought of at most.
+const COMPONENTS_MAX: u32 = 10_000;
+
+/// What is to start.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct SlotsQuery {
+    /// Processors of each component.
+    #[param(minimum = 1)]
+    processors: u32,
+    /// How long it runs: the wall time.
+    #[serde(rename = "for")]
+    #[param(rename = "for", example = "4h")]
+    wall_time: Length,
+    /// How many components start together: 1 if left out.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 10000)]
+    components: Option<u32>,
+    /// The earliest start: now if left out.
+    #[serde(default)]
+    earliest: Option<Moment>,
+    /// The latest start, as a length after the earliest: seven days if left out.
+    #[serde(default)]
+    #[param(example = "7d")]
+    within: Option<Length>,
+    /// Only this site.
+    #[serde(default)]
+    #[param(inline, value_type = Option<SiteText>)]
+    site: Option<String>,
+    /// Most windows of each site: 20 if left out, at most 1,000.
+    #[serde(default)]
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+}
+
+impl SlotsQuery {
+    fn window(&self) -> Result<StartWindow, Failure> {
+        let now = Instant::from(SystemTime::now()).0;
+        let earliest = self.earliest.map_or(now, |earliest| earliest.0);
+        let window = StartWindow::new(earliest, earliest + self.within.unwrap_or(WITHIN).0);
+        match window.latest < now {
+            true => Err(wrong("earliest", "lies in the past, and so does the latest start")),
+            false => Ok(window),
+        }
+    }
+
+    fn parts(&self) -> Result<Parts, Failure> {
+        let count = self.components.unwrap_or(1);
+        match () {
+            () if self.processors == 0 => Err(wrong("processors", "is 0; it must be at least 1")),
+            () if !(1..=COMPONENTS_MAX).contains(&count) => {
+                let problem = format!("is {count}; it must be from 1 to {COMPONENTS_MAX}");
+                Err(wrong("components", problem))
+            }
+            () if self.wall_time.0 == DurationMs::ZERO => {
+                Err(wrong("for", "is no time; give the wall time of the job"))
+            }
+            () => {
+                let resources = Resources::processors(self.processors);
+                Ok(Parts { count, resources, length: self.wall_time.0 })
+            }
+        }
+    }
+}
+
+/// Tells when a job could start, site by site and together. Nothing is reserved.
+#[utoipa::path(
+    tag = "reservations",
+    params(SlotsQuery),
+    responses((status = 200, body = SlotsReport, description = "Windows of starts")),
+)]
+#[get("/v1/slots")]
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
+    let asked: SlotsQuery = query::read(&request)?;
+    let limit = query::limit(asked.limit, WINDOWS, WINDOWS_MAX)?;
+    let parts = asked.parts()?;
+    let site: Option<SiteName> =
+        asked.site.as_deref().map(|name| query::part("site", name)).transpose()?;
+    if let Some(site) = &site {
+        let known: Vec<String> = edge.backend.sites().sites.into_iter().map(|s| s.name).collect();
+        if !known.iter().any(|name| name == site.as_str()) {
+            return Err(no_site(site, &known));
+        }
+    }
+    let startable = edge.backend.startable(site.as_ref(), &parts, asked.window()?).await;
+    Ok(HttpResponse::Ok().json(SlotsReport::of(&startable, limit)))
+}
