@@ -161,7 +161,6 @@ async fn start(
     register_disk(&registry, data.to_owned())?;
     let (path, options) = settings::store(config, data);
     let (sink, reports) = wiring::report_channel();
-    let actors = settings::actors(config)?;
     if let Some(given) = room::beyond(config) {
         let most = room::most(config);
         warn!(%given, %most, "limits.max_job_memory is more than this server could start on again; it takes no more than the most");
@@ -188,7 +187,7 @@ async fn start(
     let parts = Parts {
         clock: Arc::new(SteadyClock::of_machine()),
         seed: seed(),
-        settings: actors,
+        settings: settings::actors(config)?,
         instance: opened.instance,
         epoch: opened.epoch,
         view,
