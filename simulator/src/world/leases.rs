@@ -53,7 +53,7 @@ impl Cluster {
         self.leases.iter().flat_map(|leases| &leases.kept)
     }
 
-    /// Idle processors that nobody was promised for now.
+    /// Idle processors that nobody was promised at this moment.
     pub(super) fn idle(&self, now: Timestamp) -> u32 {
         let begun =
             self.leases().filter(|(_, lease)| lease.span.from <= now && now < lease.span.to);
