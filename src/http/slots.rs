@@ -15,6 +15,7 @@ use super::query::{self, wrong};
 use super::sites::no_site;
 use super::state::Edge;
 use crate::api::v1::moment::Moment;
+use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::quantity::{Instant, Length};
 use crate::api::v1::shape::SiteText;
 use crate::api::v1::slots::SlotsReport;
@@ -60,13 +61,18 @@ struct SlotsQuery {
     limit: Option<u64>,
 }
 
+/// A parameter that can be read but makes no sense.
+fn senseless(name: &str, problem: &str) -> Failure {
+    Problem::new(Code::BadWindow, problem).key(name).into()
+}
+
 impl SlotsQuery {
     fn window(&self) -> Result<StartWindow, Failure> {
         let now = Instant::from(SystemTime::now()).0;
         let earliest = self.earliest.map_or(now, |earliest| earliest.0);
         let window = StartWindow::new(earliest, earliest + self.within.unwrap_or(WITHIN).0);
         match window.latest < now {
-            true => Err(wrong("earliest", "lies in the past, and so does the latest start")),
+            true => Err(senseless("earliest", "lies in the past, and so does the latest start")),
             false => Ok(window),
         }
     }
@@ -80,7 +86,7 @@ impl SlotsQuery {
                 Err(wrong("components", problem))
             }
             () if self.wall_time.0 == DurationMs::ZERO => {
-                Err(wrong("for", "is no time; give the wall time of the job"))
+                Err(senseless("for", "is no time; give the wall time of the job"))
             }
             () => {
                 let resources = Resources::processors(self.processors);

@@ -50,9 +50,11 @@ impl From<UploadError> for Failure {
     fn from(error: UploadError) -> Self {
         let detail = error.to_string();
         let (code, remedy) = match error {
-            UploadError::Off => (Code::NoRoomForFile, "register files that are at a site already"),
+            UploadError::Off => {
+                (Code::NeverRoomForFile, "register files that are at a site already")
+            }
             UploadError::TooLarge { .. } => (
-                Code::NoRoomForFile,
+                Code::NeverRoomForFile,
                 "bring it to a site yourself and register it there, or have `limits.max_upload` raised",
             ),
             UploadError::Quota { .. } => (

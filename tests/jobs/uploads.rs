@@ -142,7 +142,7 @@ fn users_upload_and_own_what_they_sent_within_their_quota() {
     let (bob, carol) = (key(&scene, "bob", "user"), key(&scene, "carol", "user"));
     let reader = key(&scene, "rita", "reader");
     let large = [7_u8; 101];
-    assert_eq!(code(bob.begin_upload(&announced("a", &large)).unwrap_err()), "C5007");
+    assert_eq!(code(bob.begin_upload(&announced("a", &large)).unwrap_err()), "C1114");
     assert_eq!(code(reader.begin_upload(&announced("a", b"x")).unwrap_err()), "C2002");
     let begun = bob.begin_upload(&announced("a", &large[..100])).unwrap();
     assert_eq!(code(bob.begin_upload(&announced("b", &large[..51])).unwrap_err()), "C5007");

@@ -135,12 +135,15 @@ codes! {
     /// A plan of faults cannot be carried out.
     BadPlan = "C1108", 422, "the plan of faults is not valid",
         "correct the plan; `cospan chaos inject PLAN --dry-run` checks it";
-    /// A window of maintenance ends before it begins.
+    /// A window of time ends before it begins, has passed, or has no length.
     BadWindow = "C1112", 422, "the window is not valid",
-        "let it end after its begin";
+        "let it end after its begin, and not before now";
     /// What was sent is not what was announced.
     BadUpload = "C1113", 422, "what was uploaded is not what was announced",
         "upload the file again; it may have changed meanwhile";
+    /// A file is longer than any may be.
+    NeverRoomForFile = "C1114", 422, "the file is longer than may be uploaded",
+        "bring it to a site yourself and register it there, or have `limits.max_upload` raised";
     /// No key, or an unknown one.
     NoKey = "C2001", 401, "a valid key is needed",
         "send the header `Authorization: Bearer TOKEN`; `cospan key add NAME` makes a key";
@@ -186,7 +189,7 @@ codes! {
     /// The jobs that are kept leave no room for more.
     NoRoom = "C5006", 429, "there is no room for more jobs",
         "wait until jobs have ended, or cancel some";
-    /// A file is larger than may be uploaded, or than there is room for.
+    /// The files that are kept leave no room for more.
     NoRoomForFile = "C5007", 507, "there is no room for the file",
         "remove uploaded files that are not needed (`cospan file remove`)";
     /// The server stops.

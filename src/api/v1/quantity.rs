@@ -72,7 +72,9 @@ impl FromStr for Length {
     type Err = InvalidQuantity;
 
     fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
-        let length = if text.contains(':') {
+        let length = if text.len() > Self::SHAPE.max_length {
+            None
+        } else if text.contains(':') {
             Self::from_clock(text)
         } else {
             // A bare number is refused, also 0: nobody knows which unit was meant.

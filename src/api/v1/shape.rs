@@ -269,6 +269,9 @@ mod tests {
         assert!(LogicalName::new(&of(most)).is_ok() && LogicalName::new(&of(most + 1)).is_err());
         let most = PathText::SHAPE.max_length;
         assert!(RelPath::new(&of(most)).is_ok() && RelPath::new(&of(most + 1)).is_err());
+        let length = |times| "1s".repeat(times).parse::<Length>();
+        assert!(length(Length::SHAPE.max_length / 2).is_ok());
+        assert!(length(Length::SHAPE.max_length / 2 + 1).is_err());
     }
 
     #[test]

@@ -164,7 +164,7 @@ section! {
         /// The same for the jobs of one key. `auto`: half of `max_job_memory`.
         "max_job_memory_per_key" => max_job_memory_per_key: Auto<Bytes> = Auto::Auto,
             in Bytes(1 << 16) => Bytes(1 << 44), since "0.1.0";
-        /// Longest file that may be uploaded; a longer one is answered 507.
+        /// Longest file that may be uploaded; a longer one is answered 422.
         "max_upload" => max_upload: Bytes = Bytes(16 << 30),
             in Bytes(0) => Bytes(1 << 50), since "0.1.0";
         /// What one key may have uploaded that is still there, at a site or on its way; more is

@@ -28,16 +28,21 @@ fn slots_tell_of_each_site_and_refuse_what_can_never_start() {
     assert_eq!((few.sites.len(), few.sites[0].starts.len(), few.shortened), (1, 2, true));
     for (wrong, key) in [
         ("processors=0&for=1h", "processors"),
-        ("processors=1&for=0s", "for"),
         ("processors=1&for=1h&components=0", "components"),
         ("processors=1&for=1h&components=10001", "components"),
-        ("processors=1&for=1h&earliest=2001-01-01T00:00:00Z", "earliest"),
         ("processors=1&for=1h&limit=0", "limit"),
     ] {
         let problem = served.get(&format!("/v1/slots?{wrong}")).problem(400, "C1002");
         assert_eq!(problem.key.as_deref(), Some(key), "{wrong}");
     }
     served.get("/v1/slots?processors=1").problem(400, "C1002");
+    for (senseless, key) in [
+        ("processors=1&for=0s", "for"),
+        ("processors=1&for=1h&earliest=2001-01-01T00:00:00Z", "earliest"),
+    ] {
+        let problem = served.get(&format!("/v1/slots?{senseless}")).problem(422, "C1112");
+        assert_eq!(problem.key.as_deref(), Some(key), "{senseless}");
+    }
     let problem = served.get("/v1/slots?processors=1&for=1h&site=delf").problem(404, "C3001");
     assert_eq!(problem.remedy.as_deref(), Some("did you mean delft?"));
 }
