@@ -136,6 +136,8 @@ impl InformationSettings {
 /// Rounds in which sites bid for jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BidSettings {
+    /// Whether sites bid in messages. Else their bids are worked out where the job is placed.
+    pub in_messages: bool,
     /// A site that does not answer within this time, or does not acknowledge, is passed over.
     pub timeout: DurationMs,
     /// Between two rounds about one job.
@@ -144,7 +146,8 @@ pub struct BidSettings {
 
 impl Default for BidSettings {
     fn default() -> Self {
-        Self { timeout: DurationMs::from_secs(1), interval: DurationMs::from_secs(1) }
+        let second = DurationMs::from_secs(1);
+        Self { in_messages: false, timeout: second, interval: second }
     }
 }
 

@@ -75,6 +75,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             ..CopyParameters::default()
         },
         bids: BidSettings {
+            in_messages: config.placement.bid_messages,
             timeout: config.placement.bid_timeout,
             interval: config.placement.bid_interval,
         },

@@ -210,7 +210,11 @@ impl CoAllocator {
             false => Trigger::Event,
         };
         self.again = false;
-        self.scan = Some(self.queues.begin_scan(trigger, grid, now).with_rounds());
+        let scan = self.queues.begin_scan(trigger, grid, now);
+        self.scan = Some(match self.shared.settings.bids.in_messages {
+            true => scan.with_rounds(),
+            false => scan,
+        });
         self.slice(ctx);
     }
 

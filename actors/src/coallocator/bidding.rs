@@ -92,7 +92,9 @@ impl CoAllocator {
         let (now, changes) = (self.shared.clock.now(), self.shared.live.changes());
         let interval = self.shared.settings.bids.interval;
         let Some(scan) = &mut self.scan else { return false };
-        let refused = self.bids.refusals.get(&job);
+        let known = self.bids.announced.get(&job).filter(|asked| **asked.request() == *request);
+        // Who asks for something else than before is as good as new.
+        let refused = known.and_then(|_| self.bids.refusals.get(&job));
         let waits = |_: &&Refusal| {
             let in_turn = scan.is_periodic();
             !self.bids.waiting.may_announce(job, changes, in_turn, interval, now)
@@ -101,10 +103,9 @@ impl CoAllocator {
             scan.resolve(job, Err(refusal.clone()));
             return false;
         }
+        let asked = known.cloned();
         let ground = Arc::new(Ground::new(&request, scan.shared_grid()));
         self.drop_granted();
-        let known = self.bids.announced.get(&job).filter(|asked| **asked.request() == *request);
-        let asked = known.cloned();
         let is_known = asked.is_some();
         let asked = asked.unwrap_or_else(|| Arc::new(Asked::new(request)));
         if !is_known && self.bids.announced.insert(job, asked.clone()).is_some() {

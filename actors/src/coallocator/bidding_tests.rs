@@ -22,6 +22,7 @@ const JOB: u64 = 1;
 async fn world() -> World {
     let world = World::complete_set(&["Delft", "Leiden", "Utrecht"], |settings| {
         settings.queue.scan_interval = DurationMs::from_secs(86_400);
+        settings.bids.in_messages = true;
     });
     with_processors(&world, [10, 8, 6]).await;
     world

@@ -14,7 +14,7 @@ use cospan_domain::placement::{Asked, Ground};
 use tokio::sync::oneshot;
 
 use super::core;
-use super::plane::{Scene, job, scene};
+use super::plane::{Scene, in_messages, job, scene_of};
 use crate::bench::report::Report;
 
 /// The policy by which sites bid.
@@ -33,13 +33,14 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     report.figure("bid_us", answer_us(quick)?, "us", "<= 1");
     let jobs = if quick { 1_000 } else { SITES * ROOM as usize };
     let at = place.join("bids");
-    let (rate, messages) = scene(&at, SITES, 0, move |s| by_rounds(s, jobs))?;
+    let (rate, messages) = scene_of(&at, in_messages(), SITES, 0, move |s| by_rounds(s, jobs))?;
     report.figure("place_durable_per_s_mrs", rate, "1/s", ">= 2000");
     // 3n + 2m, one site each.
     report.figure("messages_per_round", messages, "", "<= 302");
     let few = if quick { 20 } else { 400 };
     let cpu = |name: &str, policy: &'static str| {
-        scene(&place.join(name), MANY_SITES, 0, move |s| cpu_per_job(s, few, policy))
+        let place = place.join(name);
+        scene_of(&place, in_messages(), MANY_SITES, 0, move |s| cpu_per_job(s, few, policy))
     };
     // All that is not the round is the same under another policy.
     let round = cpu("rounds", POLICY)? - cpu("no-rounds", "worst-fit")?;

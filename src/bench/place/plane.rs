@@ -111,6 +111,13 @@ fn often_scanned() -> Settings {
     settings
 }
 
+/// Sites bid in messages.
+pub(super) fn in_messages() -> Settings {
+    let mut settings = default_settings();
+    settings.bids.in_messages = true;
+    settings
+}
+
 /// Runs `work` beside a control plane of so many sites, each with so many idle processors.
 pub(super) fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
@@ -121,7 +128,8 @@ pub(super) fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     scene_of(place, default_settings(), sites, idle, work)
 }
 
-fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
+/// The same, with other settings.
+pub(super) fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     settings: Settings,
     sites: usize,
