@@ -25,7 +25,7 @@ use super::query;
 use super::repeated::{self, Asked};
 use super::settings::HttpSettings;
 use super::state::Edge;
-use super::turns;
+use super::turns::{self, Turn};
 use super::unread::Unread;
 use crate::api::v1::document::JobDocument;
 use crate::api::v1::job::{CheckedReport, SubmissionBody, SubmissionReport, SubmittedReport};
@@ -87,9 +87,14 @@ pub(super) async fn submit(
         request.extensions_mut().insert(Unread(payload.into_inner()));
         return Err(failure);
     }
+    // Before it is read: what waits for its turn takes no memory here.
+    let turn = match turns::may_be_large(&request) {
+        true => Some(edge.turns.of(caller.name()).await),
+        false => None,
+    };
     let bytes = body::read(&request, payload, &edge.settings).await?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let body = Body { bytes, is_array, key, asked };
+    let body = Body { bytes, is_array, key, asked, turn };
     let outcome = match body.asked.dry_run {
         true => check(edge, caller, body).await,
         false => store(edge, caller, body).await,
@@ -103,15 +108,16 @@ struct Body {
     is_array: bool,
     key: Option<IdempotencyKey>,
     asked: SubmitQuery,
+    turn: Option<Turn>,
 }
 
 /// Has jobs accepted. Many of them are read apart from the threads that serve requests.
-async fn store(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
+async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
     let (backend, by) = (edge.backend.clone(), caller.name().clone());
     let is_large = turns::is_large(&body.bytes);
-    let _turn = match is_large {
-        true => Some(edge.turns.of(&by).await),
-        false => None,
+    let _turn = match body.turn.take() {
+        None if is_large => Some(edge.turns.of(&by).await),
+        turn => turn,
     };
     let read = move || submissions(&edge, &caller, &body);
     let (submissions, origins) = match is_large {

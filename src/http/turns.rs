@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use actix_web::HttpRequest;
+use actix_web::http::header::CONTENT_LENGTH;
 use cospan_domain::ids::KeyName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -36,6 +38,13 @@ impl Turns {
     }
 }
 
+/// Whether what is about to be read may be long: it says so, or does not say how long it is.
+pub(super) fn may_be_large(request: &HttpRequest) -> bool {
+    let length = request.headers().get(CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    length.is_none_or(|length| length > LARGE_BYTES)
+}
+
 /// Whether a submission takes its turn: it is long, or one document stands for many jobs.
 pub(super) fn is_large(body: &[u8]) -> bool {
     const SWEEP: &[u8] = b"\"sweep\"";
@@ -47,6 +56,16 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+
+    #[test]
+    fn only_what_says_that_it_is_short_is_read_at_once() {
+        let said = |length: &str| {
+            let request = actix_web::test::TestRequest::default();
+            may_be_large(&request.insert_header((CONTENT_LENGTH, length)).to_http_request())
+        };
+        assert!(!said("32768") && said("32769"));
+        assert!(may_be_large(&actix_web::test::TestRequest::default().to_http_request()));
+    }
 
     #[test]
     fn a_key_waits_for_itself_and_not_for_others() {
