@@ -212,8 +212,12 @@ fn with_room_for_input(
     largest(most, fits)
 }
 
-/// The largest number up to `most` that fits, where all smaller ones do as well.
+/// The largest number up to `most` that fits, where all smaller ones do as well; but `most` itself
+/// may fit by itself: the chunk of all processors is the file, which may be there for its own sake.
 fn largest(mut most: u32, fits: impl Fn(u32) -> bool) -> u32 {
+    if fits(most) {
+        return most;
+    }
     let mut least = 0;
     while least < most {
         let middle = least + (most - least).div_ceil(2);

@@ -93,6 +93,19 @@ fn a_flexible_job_that_is_not_split_reads_the_file_itself() {
 }
 
 #[test]
+fn a_file_read_whole_and_in_chunks_needs_its_room_once() {
+    let whole = file(1, 2);
+    let narrow = GridSite { staging_left: Some(Bytes(3 * GB)), ..site("A", 12) };
+    let grid = grid_with([narrow, site("F", 0)], &[(whole, "F")], &[("F", "A", 100)]);
+    let mut part = reading(7, chunk(whole, 0, 7, 7));
+    part.inputs.insert(whole);
+    let (policy, flexible) = ("flexible-cluster-minimization", Flexible::default());
+    let policy = PolicyName::new(policy).unwrap();
+    let request = PlacementRequest::new(policy, Request::Flexible(flexible), true, vec![part]);
+    assert_eq!(shares_of(&placed(&request, &grid).unwrap()), [("A", 7)]);
+}
+
+#[test]
 fn a_chunk_of_a_flexible_job_comes_from_where_that_chunk_arrives_first() {
     // The smallest chunk takes a millisecond from either.
     let whole = Content { size: Bytes(100_000), ..file(1, 1) };
