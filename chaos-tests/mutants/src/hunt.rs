@@ -229,6 +229,9 @@ pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Res
             .arg(program)
             .args(["--quiet", "--test-threads=1"])
             .env("COSPAN_MUTANT", mutant.to_string())
+            // A case that one mutant fails is not to be tried on the next: it would count there,
+            // and would stay in the work tree.
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
             .stderr(Stdio::null())
             .output()
             .context("cannot start the unit tests")?;
