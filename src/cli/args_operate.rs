@@ -187,6 +187,19 @@ Examples:
         #[arg(long)]
         replace: bool,
     },
+    /// List uploads that were begun and are not whole, or give one up
+    #[command(after_help = "\
+An upload goes on where it stopped when `cospan file upload` or `submit` is started again with the
+same file. One that nobody goes on with is deleted after limits.keep_uploads.
+
+Examples:
+  cospan file uploads
+  cospan file uploads --give-up 7f3a")]
+    Uploads {
+        /// Delete what arrived of this one; the start of its id is enough if no other begins so.
+        #[arg(long, value_name = "ID")]
+        give_up: Option<String>,
+    },
     /// Forget a file, or one replica; only what was uploaded is deleted at its site
     #[command(after_help = "Example:\n  cospan file remove genome --site delft")]
     Remove {

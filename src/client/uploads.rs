@@ -3,7 +3,7 @@
 use super::query::{Query, encoded};
 use super::{Client, ClientError};
 use crate::api::v1::file::FileReport;
-use crate::api::v1::upload::{UploadReport, UploadRequest};
+use crate::api::v1::upload::{UploadPage, UploadReport, UploadRequest};
 
 const UNDER_WAY: u16 = 202;
 
@@ -26,6 +26,23 @@ impl Client {
     /// See [`ClientError`].
     pub fn upload(&self, id: &str) -> Result<UploadReport, ClientError> {
         self.get(&path(id))
+    }
+
+    /// One page of what was begun and is not whole, from after an id on.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn uploads(&self, after: Option<&str>) -> Result<UploadPage, ClientError> {
+        self.get(&Query::of("/v1/uploads").with_some("after", after).0)
+    }
+
+    /// Deletes what arrived of an upload.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn give_up_upload(&self, id: &str) -> Result<(), ClientError> {
+        self.send(self.request("DELETE", &path(id)), &[])?;
+        Ok(())
     }
 
     /// Sends the next piece.

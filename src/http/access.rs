@@ -98,12 +98,12 @@ pub(super) const RULES: &[Rule] = rules! {
     POST "/v1/files" USER, ALL, "file add";
     GET "/v1/files/{name}" READER, ROWS, "file show";
     DELETE "/v1/files/{name}" USER, ALL, "file remove";
-    GET "/v1/uploads" USER, ALL, "";
+    GET "/v1/uploads" USER, ALL, "file uploads";
     POST "/v1/uploads" USER, ALL, "file upload, submit";
     GET "/v1/uploads/{id}" USER, ALL, "file upload, submit";
     PATCH "/v1/uploads/{id}" USER, ALL, "file upload, submit";
     POST "/v1/uploads/{id}/complete" USER, ALL, "file upload, submit";
-    DELETE "/v1/uploads/{id}" USER, ALL, "";
+    DELETE "/v1/uploads/{id}" USER, ALL, "file uploads";
     GET "/v1/store" READER, None, "store show";
     GET "/v1/store/export" ADMINISTRATOR, None, "store export";
     GET "/v1/chaos" READER, None, "chaos status";

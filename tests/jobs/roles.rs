@@ -45,6 +45,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("file show FILE", "reader", "operator"),
     ("file add FILE --site s1 --path data --replace", "user", "administrator"),
     ("file upload NEW --name FILE --site s1 --replace", "user", "administrator"),
+    ("file uploads", "user", "user"),
     ("store show", "reader", "reader"),
     ("store export EXPORT", "administrator", "administrator"),
     ("chaos status", "reader", "reader"),

@@ -172,3 +172,17 @@ fn what_is_given_up_or_forgotten_is_dropped_and_its_quota_given_back() {
     until("it is deleted at its site", || at_sites(&scene).is_empty());
     until("its quota is given back", || api.begin_upload(&announced("b", &[8; 150])).is_ok());
 }
+
+#[test]
+fn an_upload_that_is_not_whole_is_listed_until_given_up() {
+    let scene = scene(1);
+    has(&scene.must(&["file", "uploads"]), &["no upload is unfinished"]);
+    let api = admin(&scene);
+    let begun = api.begin_upload(&announced("mesh", b"a mesh")).unwrap();
+    api.append_upload(id(&begun), 0, b"a m").unwrap();
+    has(&scene.must(&["file", "uploads"]), &[id(&begun), "mesh", "3 B", "6 B", "receiving"]);
+    let given_up = scene.must(&["file", "uploads", "--give-up", &id(&begun)[..8]]);
+    has(&given_up, &["upload of mesh given up"]);
+    assert_eq!(code(api.upload(id(&begun)).unwrap_err()), "C3001");
+    scene.refused(&["file", "uploads", "--give-up", id(&begun)], 2, &["there is no upload"]);
+}

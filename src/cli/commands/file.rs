@@ -5,6 +5,7 @@ use cospan_domain::units::Bytes;
 
 use super::upload::{Wish, upload};
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
+use crate::api::v1::upload::{UploadPage, UploadReport, UploadState};
 use crate::cli::args_operate::FileCommand;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
@@ -38,6 +39,16 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
             let name = upload(&client, path, &wish)?;
             context.out.answer(&client.file(name.as_str())?, show)?;
         }
+        FileCommand::Uploads { give_up: None } => {
+            context.out.answer(&unfinished(&client)?, uploads)?
+        }
+        FileCommand::Uploads { give_up: Some(id) } => {
+            let upload = begun(&client, id)?;
+            client.give_up_upload(upload.id.as_deref().unwrap_or(id))?;
+            context.out.answer(&upload, |upload| {
+                format!("upload of {} given up; what arrived of it is deleted\n", upload.name)
+            })?;
+        }
         FileCommand::Remove { name, site, force } => {
             client.remove_file(name, site.as_deref(), *force)?;
             let what = site.as_ref().map_or_else(String::new, |site| format!(" at {site}"));
@@ -56,6 +67,56 @@ fn every_page(client: &Client) -> Result<FilePage, CliError> {
         page.next = more.next;
     }
     Ok(page)
+}
+
+fn unfinished(client: &Client) -> Result<UploadPage, CliError> {
+    let mut page = client.uploads(None)?;
+    while let Some(next) = page.next.take() {
+        let more = client.uploads(Some(&next))?;
+        page.uploads.extend(more.uploads);
+        page.next = more.next;
+    }
+    Ok(page)
+}
+
+/// The only upload whose id begins so.
+fn begun(client: &Client, start: &str) -> Result<UploadReport, CliError> {
+    let alike = |upload: &UploadReport| upload.id.as_ref().is_some_and(|id| id.starts_with(start));
+    let mut found: Vec<UploadReport> = unfinished(client)?.uploads;
+    found.retain(alike);
+    match (found.pop(), found.is_empty()) {
+        (Some(upload), true) => Ok(upload),
+        (upload, _) => Err(CliError::usage(
+            match upload {
+                Some(_) => format!("several uploads have an id that begins with {start:?}"),
+                None => format!("there is no upload {start:?} that is not whole"),
+            },
+            "their ids: cospan file uploads",
+        )),
+    }
+}
+
+fn uploads(page: &UploadPage) -> String {
+    if page.uploads.is_empty() {
+        return "no upload is unfinished\n".into();
+    }
+    let row = |upload: &UploadReport| {
+        vec![
+            upload.id.clone().unwrap_or_default(),
+            upload.name.clone(),
+            upload.owner.clone(),
+            Bytes(upload.offset).to_string(),
+            Bytes(upload.size_bytes).to_string(),
+            match upload.state {
+                UploadState::Receiving => "receiving",
+                UploadState::Landing => "landing",
+                UploadState::Done => "done",
+            }
+            .to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = page.uploads.iter().map(row).collect();
+    columns(&["ID", "NAME", "OWNER", "ARRIVED", "SIZE", "STATE"], &rows)
 }
 
 fn places(file: &FileReport) -> Vec<String> {

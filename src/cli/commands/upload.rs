@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cospan_domain::ids::{Digest, LogicalName, SiteName};
 use cospan_domain::units::Bytes;
@@ -23,6 +23,8 @@ const TRIES: u32 = 12;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Between two looks at what is under way at the server.
 const LOOK: Duration = Duration::from_millis(200);
+/// Between two lines that say how far it is.
+const WORD: Duration = Duration::from_secs(10);
 /// Shorter files are sent without a word.
 const QUIET: u64 = 8 << 20;
 
@@ -95,6 +97,7 @@ fn content(file: &mut File) -> std::io::Result<(Digest, u64)> {
 fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<(), ClientError> {
     let mut offset = begun.offset;
     let longest = begun.max_piece_bytes.clamp(1, PIECE_MAX);
+    let mut told = Instant::now();
     while offset < begun.size_bytes {
         let length = longest.min(begun.size_bytes - offset);
         let mut piece = vec![0; usize::try_from(length).unwrap_or_default()];
@@ -112,6 +115,10 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
             std::thread::sleep(LOOK);
         }
         offset = arrived;
+        if told.elapsed() >= WORD {
+            told = Instant::now();
+            note(&format!("{}: {} of {}", begun.name, Bytes(offset), Bytes(begun.size_bytes)));
+        }
     }
     Ok(())
 }
