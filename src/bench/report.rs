@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+/// The target of a count of mistakes.
+pub(super) const MUST_BE_NONE: &str = "0";
+
 /// What a bench found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -70,7 +73,29 @@ impl Report {
         self.figures.push(Figure::new(name, value, unit, target));
     }
 
+    /// Mistakes that were made: what must be none, and is not.
+    pub fn mistakes(&self) -> Vec<&Figure> {
+        let made = |figure: &&Figure| figure.target == MUST_BE_NONE && figure.value != 0.0;
+        self.figures.iter().filter(made).collect()
+    }
+
     pub(super) fn floor(&mut self, name: &'static str, value: f64, unit: &'static str) {
         self.floors.push(Figure::new(name, value, unit, ""));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_must_be_none_is_a_mistake() {
+        let mut report = Report::new("sites");
+        report.figure("slow", 9.0, "s", "<= 4");
+        report.figure("jobs", 9.0, "jobs", "");
+        report.figure("lost", 0.0, "jobs", MUST_BE_NONE);
+        report.figure("doubled", 2.0, "jobs", MUST_BE_NONE);
+        let made: Vec<&str> = report.mistakes().iter().map(|figure| &*figure.name).collect();
+        assert_eq!(made, ["doubled"]);
     }
 }

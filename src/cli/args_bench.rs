@@ -25,7 +25,8 @@ Example:
     /// Two clusters under Slurm on this machine, killed, frozen, cut off and timed (root, Debian)
     #[command(after_help = "\
 It starts the clusters and installs what is missing of Slurm; the server runs as an ordinary user.
-It refuses where somebody else's Slurm or munge runs. It takes a quarter of an hour; --full, two hours.
+It refuses where somebody else's Slurm or munge runs. It takes seven minutes; --full, an hour.
+Jobs that are lost, done twice or judged wrongly are an error; slow figures are not.
 
 Example:
   sudo cospan bench sites")]

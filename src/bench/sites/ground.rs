@@ -1,15 +1,16 @@
-//! Two clusters, a server of this program that drives them as an ordinary user, and its client.
+//! Clusters, a server of this program that drives them as an ordinary user, and its client.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
+use super::clusters::Lane;
 use super::payloads::{self, Payloads};
+use super::setup::{document, prepare, spawn};
 use crate::api::v1::control::JobSelection;
 use crate::api::v1::job::JobReport;
 use crate::api::v1::parse::{Format, parse_all};
@@ -20,25 +21,23 @@ use crate::testbed::{Account, Cluster, Testbed, said};
 /// Where everything of it lies.
 const BASE: &str = "/var/tmp/cospan-bench";
 
-/// Driven by its own commands, on this machine.
-pub(super) const ALPHA: Cluster = Cluster { name: "alpha", processors: 16, port: 27_710 };
-/// Driven over SSH.
-pub(super) const BETA: Cluster = Cluster { name: "beta", processors: 16, port: 27_720 };
-const SSH_PORT: u16 = 27_730;
-
 /// Longest wait for jobs to come to their end when nothing hinders them any more.
 const END_MAX: Duration = Duration::from_secs(300);
 
-/// Commands that ask Slurm something; `sbatch` and `scancel` do something.
-const QUERIES: [&str; 4] = ["squeue", "sinfo", "scontrol", "sacct"];
+/// A controller writes down what is new after five seconds.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(6);
+
+/// How often operators who look after a cluster have its jobs counted anew.
+const RECOUNT_EVERY: Duration = Duration::from_secs(15);
 
 /// Everything that the sections of the bench work with.
 pub(super) struct Ground {
     pub(super) testbed: Testbed,
     account: Account,
+    clusters: &'static [Cluster],
     place: PathBuf,
-    /// How to log in.
-    pub(super) ssh: PathBuf,
+    /// How to log in at the one that is driven over SSH.
+    pub(super) ssh: Option<PathBuf>,
     server: Child,
     client: Client,
 }
@@ -57,35 +56,41 @@ pub(super) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
+/// An error if somebody else's Slurm runs here.
+pub(super) fn check_free() -> Result<()> {
+    Ok(Testbed::below(BASE)?.check_free()?)
+}
+
 impl Ground {
-    /// Starts the clusters and the server.
-    pub(super) fn start() -> Result<Self> {
+    /// Starts the clusters of a lane and the server.
+    pub(super) fn start(lane: &Lane) -> Result<Self> {
+        crate::cli::progress(&format!("clusters under Slurm: {}", lane.name));
         let testbed = Testbed::below(BASE)?;
-        testbed.check_free()?;
         let account = testbed.account()?;
-        for cluster in [ALPHA, BETA] {
-            crate::cli::progress("clusters under Slurm");
-            testbed.up(cluster)?;
-        }
-        let ssh = testbed.ssh(SSH_PORT)?;
-        let place = testbed.base().join("bench");
+        // The first installs what is missing.
+        let (first, others) = lane.clusters.split_first().context("a lane without clusters")?;
+        testbed.up(*first)?;
+        side_by_side(others, |cluster| Ok(testbed.up(*cluster)?))?;
+        let ssh = lane.ssh.map(|port| testbed.ssh(port)).transpose()?;
+        let place = testbed.base().join(format!("bench-{}", lane.name));
         if place.exists() {
             fs::remove_dir_all(&place)?;
         }
         fs::create_dir_all(place.join("bin"))?;
         let port = free_port()?;
-        prepare(&place, &testbed, &ssh, port)?;
-        account.own(&place)?;
-        account.own(&place.join("payloads"))?;
-        account.own(&place.join("queries"))?;
+        prepare(&place, &testbed, lane.clusters, ssh.as_deref(), port)?;
+        for path in ["", "payloads", "alone", "queries"] {
+            account.own(&place.join(path))?;
+        }
         let server = spawn(&place, &account)?;
         let address = ServerAddress::Http(format!("http://127.0.0.1:{port}"));
         let client = Client::new(address.clone(), None, None)?;
-        let mut ground = Self { testbed, account, place, ssh, server, client };
+        let clusters = lane.clusters;
+        let mut ground = Self { testbed, account, clusters, place, ssh, server, client };
         ground.await_ready()?;
         let token = fs::read_to_string(ground.place.join("data/keys/admin.token"))?;
         ground.client = Client::new(address, Some(token.trim().to_owned()), None)?;
-        ground.await_sites()?;
+        lane.clusters.iter().try_for_each(|cluster| ground.await_site(*cluster))?;
         Ok(ground)
     }
 
@@ -104,13 +109,11 @@ impl Ground {
         Ok(())
     }
 
-    /// Waits until both clusters answer.
-    pub(super) fn await_sites(&self) -> Result<()> {
-        let usable = || -> Result<bool> {
-            let sites = self.client.sites()?.sites;
-            Ok(sites.iter().all(|site| site.state == "usable"))
-        };
-        self.wait("both clusters answer", usable)
+    fn await_site(&self, cluster: Cluster) -> Result<()> {
+        self.wait("the cluster answers", || {
+            let mut sites = self.client.sites()?.sites.into_iter();
+            Ok(sites.any(|site| site.name == cluster.name && site.state == "usable"))
+        })
     }
 
     /// Waits until something holds.
@@ -120,14 +123,14 @@ impl Ground {
             if begin.elapsed() > END_MAX {
                 bail!("{what}: not within {END_MAX:?}; see {}", self.place.display());
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }
 
     /// Submits a job whose payloads take so long; its number.
     pub(super) fn submit(&self, parts: &[Part], seconds: u32, more: &str) -> Result<u64> {
-        let script = payloads::script(&self.place.join("payloads"), seconds);
+        let script = payloads::script(&self.place, seconds);
         self.submit_script(parts, &script, more)
     }
 
@@ -157,15 +160,21 @@ impl Ground {
         jobs.iter().map(|id| self.job(*id)).collect()
     }
 
-    /// Waits for their ends; those that have none after long come as they stand.
-    pub(super) fn await_ends(&self, jobs: &[u64]) -> Result<Vec<JobReport>> {
+    /// Waits for their ends, and keeps these clusters in service meanwhile; jobs that have no end
+    /// after long come as they stand.
+    pub(super) fn await_ends(&self, jobs: &[u64], kept: &[Cluster]) -> Result<Vec<JobReport>> {
         let begin = Instant::now();
+        let mut recount_at = RECOUNT_EVERY;
         loop {
             let all: Vec<_> = jobs.iter().map(|id| self.job(*id)).collect::<Result<_>>()?;
             if all.iter().all(|job| job.phase.is_final()) || begin.elapsed() > END_MAX {
                 return Ok(all);
             }
-            [ALPHA, BETA].into_iter().for_each(|cluster| self.keep_in_service(cluster, &[]));
+            kept.iter().for_each(|cluster| self.keep_in_service(*cluster, &[]));
+            if begin.elapsed() > recount_at {
+                recount_at += RECOUNT_EVERY;
+                kept.iter().for_each(|cluster| self.recount(*cluster));
+            }
             std::thread::sleep(Duration::from_millis(500));
         }
     }
@@ -175,6 +184,24 @@ impl Ground {
         let selection = JobSelection { ids: jobs.to_vec(), ..JobSelection::default() };
         self.client.order(Order::Cancel, &selection)?;
         Ok(())
+    }
+
+    /// Waits until the controller has written down how its jobs stand now.
+    pub(super) fn await_written(&self, cluster: Cluster) -> Result<()> {
+        let file = self.testbed.base().join(cluster.name).join("state/job_state");
+        let since = SystemTime::now();
+        self.wait("the controller writes its jobs down", || {
+            // It is put in the place of the last one, unless nothing is new.
+            let written = fs::metadata(&file).and_then(|data| data.modified());
+            Ok(written.is_ok_and(|at| at > since) || since.elapsed()? > WRITTEN_WITHIN)
+        })
+    }
+
+    /// Waits until the user has nothing in the queue.
+    pub(super) fn await_empty(&self, cluster: Cluster) -> Result<()> {
+        self.wait("an empty queue", || {
+            Ok(self.operate(cluster, &["squeue", "-h", "-u", &self.account.name])?.is_empty())
+        })
     }
 
     /// What payloads wrote down so far.
@@ -209,15 +236,13 @@ impl Ground {
     /// Ends all that the user has in the queue.
     pub(super) fn clear(&self, cluster: Cluster) -> Result<()> {
         self.operate(cluster, &["scancel", "--user", &self.account.name])?;
-        self.wait("an empty queue", || {
-            Ok(self.operate(cluster, &["squeue", "-h", "-u", &self.account.name])?.is_empty())
-        })
+        self.await_empty(cluster)
     }
 
     /// Has the server use a cluster again that it has closed.
     pub(super) fn reopen(&self, cluster: Cluster) -> Result<()> {
         self.client.order_site(cluster.name, &SiteAction::Reset)?;
-        self.await_sites()
+        self.await_site(cluster)
     }
 
     /// Until the node takes work: it may have come back by itself, or Slurm drained it because it
@@ -231,8 +256,9 @@ impl Ground {
         })
     }
 
-    /// What an operator does after a controller gave numbers out twice: nodes that Slurm drained for
-    /// it are put back into service, and jobs that it holds for it released.
+    /// What operators do after a controller forgot jobs and gave numbers out twice: nodes that
+    /// Slurm drained for it are put back into service, jobs that it holds for it released, and
+    /// the server uses a cluster again that it had closed.
     pub(super) fn keep_in_service(&self, cluster: Cluster, held: &[String]) {
         let node = format!("nodename={}0", cluster.name);
         let control = ["timeout", "2", "scontrol"];
@@ -241,6 +267,18 @@ impl Ground {
         for job in held {
             let _ = self.operate(cluster, &[&control[..], &["release", job]].concat());
         }
+        let sites = self.client.sites().map(|all| all.sites).unwrap_or_default();
+        let closed = |state: &str| ["unusable", "probing"].contains(&state);
+        if sites.iter().any(|site| site.name == cluster.name && closed(&site.state)) {
+            let _ = self.client.order_site(cluster.name, &SiteAction::Reset);
+        }
+    }
+
+    /// Has nodes tell which jobs they have. A controller that was killed can take what ended just
+    /// before for running still, and keeps its processors up to its time limit.
+    fn recount(&self, cluster: Cluster) {
+        // It may be away.
+        let _ = self.operate(cluster, &["timeout", "2", "scontrol", "reconfigure"]);
     }
 
     /// This program again, as the user.
@@ -265,74 +303,25 @@ impl Drop for Ground {
         // Gone already is as good; what cannot be ended is told by the next start.
         let _ = self.server.kill();
         let _ = self.server.wait();
-        for name in [ALPHA.name, BETA.name, "ssh"] {
-            let _ = self.testbed.down(name);
-        }
+        let ssh = self.ssh.as_ref().map(|_| "ssh");
+        let names: Vec<_> = self.clusters.iter().map(|cluster| cluster.name).chain(ssh).collect();
+        let _ = side_by_side(&names, |name| Ok(self.testbed.down(name)?));
     }
 }
 
-/// A job file.
-fn document(parts: &[Part], script: &str, more: &str) -> String {
-    let request = if parts.iter().all(|part| part.site.is_some()) { "fixed" } else { "non-fixed" };
-    let mut text = format!("wall_time = \"10m\"\nrequest = \"{request}\"\n{more}\n");
-    for (number, Part { site, processors }) in parts.iter().enumerate() {
-        let site = site.map_or_else(String::new, |site| format!("site = \"{site}\"\n"));
-        text += &format!(
-            "[[component]]\nname = \"part{number}\"\nprocessors = {processors}\n{site}\
-             executable = \"/bin/sh\"\narguments = [\"-c\", '''{script}''']\n"
-        );
-    }
-    text
+/// Does something with each of them at once; what came of it in their order, or the first error.
+pub(super) fn side_by_side<T: Sync, R: Send>(
+    all: &[T],
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let works: Vec<_> = all.iter().map(|one| scope.spawn(move || work(one))).collect();
+        works.into_iter().map(joined).collect()
+    })
 }
 
-/// Writes what the server needs: itself, its configuration, and commands that count.
-fn prepare(place: &Path, testbed: &Testbed, ssh: &Path, port: u16) -> Result<()> {
-    let here = std::env::current_exe().context("cannot find this program's file")?;
-    fs::copy(here, place.join("cospan"))?;
-    let executable = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
-    executable(&place.join("cospan"))?;
-    for file in ["payloads", "queries"] {
-        fs::write(place.join(file), "")?;
-    }
-    for query in QUERIES {
-        let (counter, log) = (place.join("bin").join(query), place.join("queries"));
-        let text = format!("#!/bin/sh\necho >> {}\nexec /usr/bin/{query} \"$@\"\n", log.display());
-        fs::write(&counter, text)?;
-        executable(&counter)?;
-    }
-    let mut text = format!(
-        "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{port}\"]\n",
-        place.join("data")
-    );
-    for (cluster, way) in [(ALPHA, String::new()), (BETA, over(ssh))] {
-        let root = place.join("sites").join(cluster.name);
-        text += &format!(
-            "[[site]]\nname = {:?}\nkind = \"slurm\"\nroot = {root:?}\nslurm_conf = {:?}\n\
-             processors = {}\n{way}",
-            cluster.name,
-            testbed.conf(cluster.name),
-            cluster.processors,
-        );
-    }
-    Ok(fs::write(place.join("cospan.toml"), text)?)
-}
-
-fn over(ssh: &Path) -> String {
-    format!("ssh = \"testbed\"\nssh_config = {ssh:?}\n")
-}
-
-fn spawn(place: &Path, account: &Account) -> Result<Child> {
-    let log = fs::File::create(place.join("server.log"))?;
-    let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new(place.join("cospan"));
-    account.run_as(&mut command, place);
-    command.arg("--config").arg(place.join("cospan.toml")).arg("serve");
-    command.env("PATH", format!("{}:{path}", place.join("bin").display()));
-    command
-        .env_remove("COSPAN_LOG")
-        .env_remove("COSPAN_LISTEN")
-        .current_dir(place)
-        .process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    command.spawn().context("the server could not be started")
+/// What a thread came to.
+pub(super) fn joined<R>(work: ScopedJoinHandle<'_, Result<R>>) -> Result<R> {
+    work.join().map_err(|_| anyhow!("a part of the bench panicked"))?
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::ground::{ALPHA, Ground, Part};
+use super::clusters::JUDGED;
+use super::ground::{Ground, Part, side_by_side};
 use crate::api::v1::job::JobReport;
+use crate::testbed::Cluster;
 
 /// Payloads of one batch: all of them run at once.
 const BATCH: u32 = 12;
@@ -37,26 +39,32 @@ enum Deed {
 const DEEDS: [Deed; 5] =
     [Deed::Cancelled, Deed::Preempted, Deed::TimedOut, Deed::NodeFailed, Deed::Deleted];
 
-/// So many batches of each kind.
+/// So many batches of each kind; each kind on a cluster of its own, all at once.
 pub(super) fn measure(ground: &Ground, batches: u32) -> Result<Judged> {
-    let mut judged = Judged::default();
-    for batch in 0..batches {
-        for deed in DEEDS {
+    let kinds: Vec<(Deed, Cluster)> = DEEDS.into_iter().zip(JUDGED).collect();
+    let all = side_by_side(&kinds, |(deed, cluster)| {
+        let mut judged = Judged::default();
+        for batch in 0..batches {
             crate::cli::progress(&format!("{deed:?}, {} of {batches}", batch + 1));
-            judge(ground, deed, &mut judged)?;
+            judge(ground, *deed, *cluster, &mut judged)?;
         }
-    }
-    Ok(judged)
+        Ok(judged)
+    })?;
+    Ok(all.into_iter().fold(Judged::default(), |all, one| Judged {
+        payloads: all.payloads + one.payloads,
+        false_success: all.false_success + one.false_success,
+        misjudged: all.misjudged + one.misjudged,
+    }))
 }
 
-fn judge(ground: &Ground, deed: Deed, judged: &mut Judged) -> Result<()> {
-    let part = Part { site: Some(ALPHA.name), processors: 1 };
+fn judge(ground: &Ground, deed: Deed, cluster: Cluster, judged: &mut Judged) -> Result<()> {
+    let part = Part { site: Some(cluster.name), processors: 1 };
     let jobs: Vec<u64> =
         (0..BATCH).map(|_| ground.submit_script(&[part], PAYLOAD, "")).collect::<Result<_>>()?;
     let running = ground.await_jobs("running", &jobs, |job| job.phase.state == "running")?;
     let numbers: Vec<String> =
         running.iter().filter_map(|job| job.components[0].lrm_id.clone()).collect();
-    do_it(ground, deed, &numbers)?;
+    do_it(ground, deed, cluster, &numbers)?;
     // An attempt that was withdrawn before it ran is none of those that are judged here.
     let before: BTreeMap<u64, &JobReport> = running.iter().map(|job| (job.id, job)).collect();
     let over = |job: &JobReport| {
@@ -65,7 +73,7 @@ fn judge(ground: &Ground, deed: Deed, judged: &mut Judged) -> Result<()> {
     };
     ground.await_jobs("judged", &jobs, over)?;
     ground.cancel(&jobs)?;
-    let ended = ground.await_ends(&jobs)?;
+    let ended = ground.await_ends(&jobs, &[])?;
     judged.payloads += ended.len();
     judged.false_success += ended.iter().filter(|job| job.phase.state == "finished").count();
     for job in ended.iter().filter(|job| !is_judged_so(job, before[&job.id], deed)) {
@@ -74,38 +82,38 @@ fn judge(ground: &Ground, deed: Deed, judged: &mut Judged) -> Result<()> {
         crate::cli::progress(&format!("{deed:?}: job {id} was judged otherwise: {setbacks:?}"));
     }
     if matches!(deed, Deed::NodeFailed) {
-        ground.resume(ALPHA)?;
+        ground.resume(cluster)?;
     }
-    ground.reopen(ALPHA)
+    ground.reopen(cluster)
 }
 
-fn do_it(ground: &Ground, deed: Deed, numbers: &[String]) -> Result<()> {
+fn do_it(ground: &Ground, deed: Deed, cluster: Cluster, numbers: &[String]) -> Result<()> {
     let list = numbers.join(",");
     let all = || numbers.iter().map(String::as_str);
     match deed {
         Deed::Cancelled => {
             let words: Vec<&str> = ["scancel"].into_iter().chain(all()).collect();
-            ground.operate(ALPHA, &words)?;
+            ground.operate(cluster, &words)?;
         }
         Deed::Deleted => {
             let words = ["scancel", "--full", "--signal=KILL"];
             let words: Vec<&str> = words.into_iter().chain(all()).collect();
-            ground.operate(ALPHA, &words)?;
+            ground.operate(cluster, &words)?;
         }
         Deed::Preempted => {
-            let wide = ALPHA.processors.to_string();
+            let wide = cluster.processors.to_string();
             let work = ["-p", "urgent", "-o", "/dev/null", "-n", &wide, "--wrap", "sleep 3"];
             let words: Vec<&str> = ["sbatch"].into_iter().chain(work).collect();
-            ground.slurm(ALPHA, &words)?;
+            ground.slurm(cluster, &words)?;
         }
         Deed::TimedOut => {
             let job = format!("jobid={list}");
-            ground.operate(ALPHA, &["scontrol", "update", &job, "timelimit=1"])?;
+            ground.operate(cluster, &["scontrol", "update", &job, "timelimit=1"])?;
         }
         Deed::NodeFailed => {
-            let down = ["nodename=alpha0", "state=down", "reason=bench"];
-            let words: Vec<&str> = ["scontrol", "update"].into_iter().chain(down).collect();
-            ground.operate(ALPHA, &words)?;
+            let node = format!("nodename={}0", cluster.name);
+            let words = ["scontrol", "update", &node, "state=down", "reason=bench"];
+            ground.operate(cluster, &words)?;
         }
     }
     Ok(())

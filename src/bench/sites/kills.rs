@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::ground::{ALPHA, Ground, Part, now};
+use super::clusters::KILLED;
+use super::ground::{Ground, Part, joined, now};
+use crate::testbed::Cluster;
 
 /// Jobs of a round.
 const JOBS: usize = 5;
 /// Longer than a client of Slurm waits for its controller.
 const FROZEN: Duration = Duration::from_secs(15);
-/// How long what was cancelled could still begin.
-const COULD_BEGIN: Duration = Duration::from_secs(12);
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -30,41 +30,72 @@ pub(super) struct Kills {
     pub(super) frozen_doubled: usize,
 }
 
-/// So many rounds of each; the controller is away for `settle`.
+/// So many rounds of each, on a cluster for each; the controller is away for `settle`.
 pub(super) fn measure(ground: &Ground, rounds: u32, settle: Duration) -> Result<Kills> {
-    let mut kills = Kills::default();
-    for round in 0..rounds {
-        crate::cli::progress(&format!("slurmctld killed, round {} of {rounds}", round + 1));
-        kill_after_submissions(ground, round, settle, &mut kills)?;
-        kill_after_cancel(ground, settle, &mut kills)?;
-    }
-    crate::cli::progress("slurmctld frozen");
-    freeze(ground, &mut kills)?;
+    let [submitting, cancelling] = KILLED;
+    let (mut kills, undone) = std::thread::scope(|scope| {
+        let submissions = scope.spawn(|| after_submissions(ground, submitting, rounds, settle));
+        let cancels = scope.spawn(|| -> Result<usize> {
+            (0..rounds).try_fold(0, |undone, round| {
+                let text = format!("killed after cancels, round {} of {rounds}", round + 1);
+                crate::cli::progress(&text);
+                Ok(undone + after_cancels(ground, cancelling, settle)?)
+            })
+        });
+        Ok::<_, anyhow::Error>((joined(submissions)?, joined(cancels)?))
+    })?;
+    kills.undone = undone;
     Ok(kills)
 }
 
-fn submit_some(ground: &Ground, processors: u32, seconds: u32, more: &str) -> Result<Vec<u64>> {
-    let part = Part { site: Some(ALPHA.name), processors };
+fn after_submissions(
+    ground: &Ground,
+    cluster: Cluster,
+    rounds: u32,
+    settle: Duration,
+) -> Result<Kills> {
+    let mut kills = Kills::default();
+    crate::cli::progress("slurmctld frozen");
+    freeze(ground, cluster, &mut kills)?;
+    for round in 0..rounds {
+        let text = format!("killed after submissions, round {} of {rounds}", round + 1);
+        crate::cli::progress(&text);
+        kill_after_submissions(ground, cluster, round, settle, &mut kills)?;
+    }
+    Ok(kills)
+}
+
+fn submit_some(
+    ground: &Ground,
+    cluster: Cluster,
+    processors: u32,
+    seconds: u32,
+    more: &str,
+) -> Result<Vec<u64>> {
+    let part = Part { site: Some(cluster.name), processors };
     (0..JOBS).map(|_| ground.submit(&[part], seconds, more)).collect()
 }
 
 fn kill_after_submissions(
     ground: &Ground,
+    cluster: Cluster,
     round: u32,
     settle: Duration,
     kills: &mut Kills,
 ) -> Result<()> {
-    let jobs = submit_some(ground, 1, 2, "")?;
+    // That the last round's jobs have ended is not to be forgotten.
+    ground.await_written(cluster)?;
+    let jobs = submit_some(ground, cluster, 1, 2, "")?;
     // Slurm gave each a number: acknowledged.
     ground.await_jobs("submitted to Slurm", &jobs, |job| job.components[0].lrm_id.is_some())?;
-    ground.testbed.kill_controller(ALPHA.name)?;
+    ground.testbed.kill_controller(cluster.name)?;
     std::thread::sleep(settle);
-    ground.testbed.up(ALPHA)?;
-    ground.resume(ALPHA)?;
+    ground.testbed.up(cluster)?;
+    ground.resume(cluster)?;
     // The numbers of what was forgotten are given out again.
-    let foreign = foreign_jobs(ground, round)?;
-    count(ground, &jobs, &mut kills.lost, &mut kills.doubled)?;
-    kills.foreign += foreign.iter().filter(|job| !await_end(ground, job)).count();
+    let foreign = foreign_jobs(ground, cluster, round)?;
+    kills.doubled += count(ground, cluster, &jobs, &mut kills.lost)?;
+    kills.foreign += foreign.iter().filter(|job| !await_end(ground, cluster, job)).count();
     Ok(())
 }
 
@@ -75,66 +106,68 @@ struct Foreign {
     marker: PathBuf,
 }
 
-fn foreign_jobs(ground: &Ground, round: u32) -> Result<Vec<Foreign>> {
+fn foreign_jobs(ground: &Ground, cluster: Cluster, round: u32) -> Result<Vec<Foreign>> {
     let place = ground.directory("foreign")?;
     (0..JOBS)
         .map(|number| {
             let marker = place.join(format!("{round}-{number}"));
             let work = format!("sleep 6; : > {}", marker.display());
             let words = ["sbatch", "--parsable", "-o", "/dev/null", "-J", "wave", "--wrap", &work];
-            Ok(Foreign { number: ground.slurm(ALPHA, &words)?, marker })
+            Ok(Foreign { number: ground.slurm(cluster, &words)?, marker })
         })
         .collect()
 }
 
-fn await_end(ground: &Ground, job: &Foreign) -> bool {
+fn await_end(ground: &Ground, cluster: Cluster, job: &Foreign) -> bool {
     let number = std::slice::from_ref(&job.number);
     let is_over = || {
-        ground.keep_in_service(ALPHA, number);
+        ground.keep_in_service(cluster, number);
         Ok(job.marker.exists())
     };
     ground.wait("a foreign job ends", is_over).is_ok()
 }
 
-fn count(ground: &Ground, jobs: &[u64], lost: &mut usize, doubled: &mut usize) -> Result<()> {
-    let ended = ground.await_ends(jobs)?;
+/// How many ran twice; those that are lost are added.
+fn count(ground: &Ground, cluster: Cluster, jobs: &[u64], lost: &mut usize) -> Result<usize> {
+    let ended = ground.await_ends(jobs, &[cluster])?;
     let payloads = ground.payloads()?;
-    let whole = |id: u64, components| payloads.is_whole(id, components);
-    *lost += ended
-        .iter()
-        .filter(|job| job.phase.state != "finished" || !whole(job.id, job.components.len()))
-        .count();
-    *doubled += jobs.iter().map(|id| payloads.doubled(*id)).sum::<usize>();
-    Ok(())
+    let came_to: Vec<_> = ended.iter().map(|job| payloads.came_to(job)).collect();
+    for one in came_to.iter().filter(|one| one.is_lost || one.doubled > 0) {
+        crate::cli::progress(&one.told);
+    }
+    *lost += came_to.iter().filter(|one| one.is_lost).count();
+    Ok(came_to.iter().map(|one| one.doubled).sum())
 }
 
-fn kill_after_cancel(ground: &Ground, settle: Duration, kills: &mut Kills) -> Result<()> {
-    let wide = ALPHA.processors.to_string();
+/// How many payloads began although their cancel had been acknowledged.
+fn after_cancels(ground: &Ground, cluster: Cluster, settle: Duration) -> Result<usize> {
+    let wide = cluster.processors.to_string();
     let filler = ["sbatch", "--parsable", "-o", "/dev/null", "-n", &wide, "--wrap", "sleep 300"];
-    let filler = ground.slurm(ALPHA, &filler)?;
-    let jobs = submit_some(ground, 2, 1, "[acquisition]\nmode = \"queued\"")?;
+    let filler = ground.slurm(cluster, &filler)?;
+    let jobs = submit_some(ground, cluster, 2, 1, "[acquisition]\nmode = \"queued\"")?;
     let waits = |state: &str| state == "waiting-at-site";
     ground.await_jobs("in Slurm's queue", &jobs, |job| waits(&job.components[0].state))?;
-    // Slurm has written down that they wait, and not yet that they were cancelled.
-    std::thread::sleep(Duration::from_secs(6));
+    // That they wait is written down, and that they were cancelled not yet.
+    ground.await_written(cluster)?;
     ground.cancel(&jobs)?;
     ground.await_jobs("cancelled", &jobs, |job| job.phase.state == "cancelled")?;
     let cancelled = now();
-    ground.testbed.kill_controller(ALPHA.name)?;
+    ground.testbed.kill_controller(cluster.name)?;
     std::thread::sleep(settle);
-    ground.testbed.up(ALPHA)?;
-    ground.resume(ALPHA)?;
-    ground.slurm(ALPHA, &["scancel", &filler])?;
-    std::thread::sleep(COULD_BEGIN);
+    ground.testbed.up(cluster)?;
+    ground.resume(cluster)?;
+    ground.slurm(cluster, &["scancel", &filler])?;
+    // Until there is nothing left that could begin.
+    ground.await_empty(cluster)?;
     let payloads = ground.payloads()?;
-    kills.undone += jobs.iter().map(|id| payloads.begun_after(*id, cancelled)).sum::<usize>();
-    Ok(())
+    Ok(jobs.iter().map(|id| payloads.begun_after(*id, cancelled)).sum())
 }
 
-fn freeze(ground: &Ground, kills: &mut Kills) -> Result<()> {
-    ground.testbed.freeze_controller(ALPHA.name, true)?;
-    let jobs = submit_some(ground, 1, 2, "");
+fn freeze(ground: &Ground, cluster: Cluster, kills: &mut Kills) -> Result<()> {
+    ground.testbed.freeze_controller(cluster.name, true)?;
+    let jobs = submit_some(ground, cluster, 1, 2, "");
     std::thread::sleep(FROZEN);
-    ground.testbed.freeze_controller(ALPHA.name, false)?;
-    count(ground, &jobs?, &mut kills.lost, &mut kills.frozen_doubled)
+    ground.testbed.freeze_controller(cluster.name, false)?;
+    kills.frozen_doubled += count(ground, cluster, &jobs?, &mut kills.lost)?;
+    Ok(())
 }

@@ -2,11 +2,13 @@
 //! timed. Root on Debian; everything of ours runs as an ordinary user.
 
 mod calls;
+mod clusters;
 mod ground;
 mod judged;
 mod kills;
 mod payloads;
 mod queries;
+mod setup;
 mod soak;
 mod together;
 
@@ -16,9 +18,13 @@ use anyhow::{Context, Result};
 
 pub use calls::{Calls, CallsPlan, measure_calls};
 
-use super::report::Report;
+use super::report::{MUST_BE_NONE, Report};
 use crate::testbed::{Cluster, said};
-use ground::{ALPHA, Ground};
+use clusters::{BETA, BOTH, JUDGED, KILLED, Lane};
+use ground::{Ground, check_free, joined};
+use judged::Judged;
+use kills::Kills;
+use soak::Soak;
 
 /// How much is done.
 struct Extent {
@@ -50,8 +56,8 @@ impl Extent {
                 rounds: 4,
                 settle: seconds(3),
                 batches: 1,
-                jobs: 10,
-                length: seconds(40),
+                jobs: 8,
+                length: seconds(30),
                 pairs: 5,
                 attempts: 1_000,
                 soak: seconds(180),
@@ -60,16 +66,32 @@ impl Extent {
     }
 }
 
+/// What is timed goes first and alone; the rest waits more than it works, and goes on at once.
 pub(super) fn bench(full: bool) -> Result<Report> {
     let extent = Extent::new(full);
     let mut report = Report::new("sites");
-    let ground = Ground::start()?;
+    check_free()?;
+    let ground = Ground::start(&BOTH)?;
     together(&ground, &extent, &mut report)?;
     asked(&ground, &extent, &mut report)?;
-    calls(&ground, &extent, &mut report)?;
-    judged(&ground, &extent, &mut report)?;
-    hurt(&ground, &extent, &mut report)?;
+    let (judged, kills, soak) = std::thread::scope(|scope| {
+        let judged = scope.spawn(|| judged(&extent));
+        let kills = scope.spawn(|| kills(&extent));
+        let soak = scope.spawn(|| soak::measure(&ground, extent.soak));
+        Ok::<_, anyhow::Error>((joined(judged)?, joined(kills)?, joined(soak)?))
+    })?;
+    tell(judged, kills, soak, &mut report);
     Ok(report)
+}
+
+fn judged(extent: &Extent) -> Result<Judged> {
+    let ground = Ground::start(&Lane { name: "judged", clusters: &JUDGED, ssh: None })?;
+    judged::measure(&ground, extent.batches)
+}
+
+fn kills(extent: &Extent) -> Result<Kills> {
+    let ground = Ground::start(&Lane { name: "killed", clusters: &KILLED, ssh: None })?;
+    kills::measure(&ground, extent.rounds, extent.settle)
 }
 
 fn together(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
@@ -82,25 +104,15 @@ fn together(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()>
 }
 
 fn asked(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
-    let (idle, busy) = queries::measure(ground, extent.length)?;
+    let (idle, calls) = std::thread::scope(|scope| {
+        let idle = scope.spawn(|| queries::idle(ground, extent.length));
+        // The other cluster is called meanwhile, by another process.
+        let calls = scope.spawn(|| calls(ground, extent));
+        Ok::<_, anyhow::Error>((joined(idle)?, joined(calls)?))
+    })?;
+    let busy = queries::busy(ground, extent.length)?;
     report.figure("queries_per_min_idle", idle, "1/min", "<= 2");
     report.figure("queries_per_min_busy", busy, "1/min", "<= 30");
-    Ok(())
-}
-
-fn calls(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
-    crate::cli::progress("calls beside bare commands");
-    ground.operate(ALPHA, &["scontrol", "update", "partitionname=normal", "state=down"])?;
-    let mut command = ground.program();
-    command.args(["-o", "json", "bench", "site-calls"]);
-    command.arg("--root").arg(ground.directory("calls")?.join("root"));
-    command.arg("--conf").arg(ground.testbed.conf(ALPHA.name)).arg("--ssh").arg(&ground.ssh);
-    command.args(["--pairs", &extent.pairs.to_string()]);
-    command.args(["--attempts", &extent.attempts.to_string()]);
-    let said = said(&mut command)?.map_err(anyhow::Error::msg).context("calls")?;
-    let calls: Calls = serde_json::from_str(&said)?;
-    ground.clear(ALPHA)?;
-    ground.operate(ALPHA, &["scontrol", "update", "partitionname=normal", "state=up"])?;
     report.floor("floor_sbatch_per_s_8way", calls.sbatch_per_s, "1/s");
     report.figure("slurm_submit_ratio_8way", calls.submit_ratio, "ratio", ">= 0.6");
     let name = format!("status_{}_ms", extent.attempts);
@@ -109,23 +121,34 @@ fn calls(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn judged(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
-    let judged = judged::measure(ground, extent.batches)?;
-    report.figure("payloads_ended_by_others", judged.payloads as f64, "payloads", "");
-    report.figure("false_success", judged.false_success as f64, "payloads", "0");
-    report.figure("misjudged", judged.misjudged as f64, "payloads", "0");
-    Ok(())
+fn calls(ground: &Ground, extent: &Extent) -> Result<Calls> {
+    crate::cli::progress("calls beside bare commands");
+    ground.operate(BETA, &["scontrol", "update", "partitionname=normal", "state=down"])?;
+    let mut command = ground.program();
+    command.args(["-o", "json", "bench", "site-calls"]);
+    command.arg("--root").arg(ground.directory("calls")?.join("root"));
+    command.arg("--conf").arg(ground.testbed.conf(BETA.name));
+    command.arg("--ssh").arg(ground.ssh.as_ref().context("no way by SSH")?);
+    command.args(["--pairs", &extent.pairs.to_string()]);
+    command.args(["--attempts", &extent.attempts.to_string()]);
+    let said = said(&mut command)?.map_err(anyhow::Error::msg).context("calls")?;
+    ground.clear(BETA)?;
+    ground.operate(BETA, &["scontrol", "update", "partitionname=normal", "state=up"])?;
+    Ok(serde_json::from_str(&said)?)
 }
 
-fn hurt(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
-    let kills = kills::measure(ground, extent.rounds, extent.settle)?;
-    report.figure("slurm_kill_lost", kills.lost as f64, "jobs", "0");
-    report.figure("slurm_kill_doubled", kills.doubled as f64, "payloads", "0");
-    report.figure("cancel_undone", kills.undone as f64, "payloads", "0");
-    report.figure("slurm_frozen_doubled", kills.frozen_doubled as f64, "payloads", "0");
-    report.figure("foreign_touched", kills.foreign as f64, "jobs", "0");
-    let soak = soak::measure(ground, extent.soak)?;
+fn tell(judged: Judged, kills: Kills, soak: Soak, report: &mut Report) {
+    let mut none = |name: &'static str, count: usize, unit| {
+        report.figure(name, count as f64, unit, MUST_BE_NONE);
+    };
+    none("false_success", judged.false_success, "payloads");
+    none("misjudged", judged.misjudged, "payloads");
+    none("slurm_kill_lost", kills.lost, "jobs");
+    none("slurm_kill_doubled", kills.doubled, "payloads");
+    none("cancel_undone", kills.undone, "payloads");
+    none("slurm_frozen_doubled", kills.frozen_doubled, "payloads");
+    none("foreign_touched", kills.foreign, "jobs");
+    none("soak_violations", soak.violations, "jobs");
+    report.figure("payloads_ended_by_others", judged.payloads as f64, "payloads", "");
     report.figure("soak_jobs", soak.jobs as f64, "jobs", "");
-    report.figure("soak_violations", soak.violations as f64, "jobs", "0");
-    Ok(())
 }

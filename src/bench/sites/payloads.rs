@@ -1,35 +1,70 @@
 //! What payloads wrote down themselves: the truth that the bench judges by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::api::v1::job::JobReport;
+
 /// One line of a payload.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Deed {
-    /// It began; else it ended by itself.
-    pub(super) began: bool,
+    /// What it did.
+    pub(super) what: What,
     /// Its job.
     pub(super) job: u64,
     /// Its component.
     pub(super) component: u32,
-    /// Which attempt.
-    pub(super) attempt: u32,
+    /// In which round, and which attempt.
+    pub(super) turn: (u32, u32),
     /// Seconds since 1970.
     pub(super) at: f64,
+}
+
+/// What a payload does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    /// It begins.
+    Began,
+    /// Another payload of its component still runs.
+    Beside,
+    /// It ends by itself.
+    Ended,
 }
 
 /// All that payloads wrote, in the order in which they did.
 #[derive(Debug, Default)]
 pub(super) struct Payloads(pub(super) Vec<Deed>);
 
-/// What a payload runs: it says that it begins, sleeps, and says that it ends.
-pub(super) fn script(log: &Path, seconds: u32) -> String {
+/// What a payload runs: it says that it begins, sleeps, and says that it ends. As long as anything
+/// of it lives it holds a lock, by which another payload of its component notices it.
+pub(super) fn script(place: &Path, seconds: u32) -> String {
+    let (log, alone) = (place.join("payloads"), place.join("alone"));
+    let (log, alone) = (log.display(), alone.display());
     let say = |what: &str| {
-        format!("printf '{what} %s %s\\n' \"$COSPAN_TAG\" \"$(date +%s.%N)\" >> {}", log.display())
+        let words = "\"$COSPAN_TAG\" \"$COSPAN_ROUND\" \"$(date +%s.%N)\"";
+        format!("printf '{what} %s %s %s\\n' {words} >> {log}")
     };
-    format!("{}; sleep {seconds}; {}", say("begin"), say("end"))
+    let (begin, beside, end) = (say("begin"), say("beside"), say("end"));
+    // What is killed in its sleep may live long enough to go on.
+    format!(
+        "exec 9>> {alone}/$COSPAN_JOB-$COSPAN_COMPONENT; flock -n 9 || {beside}; {begin}; \
+         sleep {seconds} && {end}"
+    )
+}
+
+/// What a job came to.
+#[derive(Debug)]
+pub(super) struct CameTo {
+    /// It did not finish, or not all of it went through its work.
+    pub(super) is_lost: bool,
+    /// Components that ran twice.
+    pub(super) doubled: usize,
+    /// Between the first and the last beginning, in seconds.
+    pub(super) spread: f64,
+    /// All that in words.
+    pub(super) told: String,
 }
 
 impl Payloads {
@@ -39,13 +74,25 @@ impl Payloads {
         Ok(Self(text.lines().filter_map(deed).collect()))
     }
 
+    /// What a job that should have ended came to.
+    pub(super) fn came_to(&self, job: &JobReport) -> CameTo {
+        let whole = self.is_whole(job.id, job.components.len());
+        let (doubled, spread) = (self.doubled(job.id), self.spread(job.id));
+        let (id, state) = (job.id, &job.phase.state);
+        let reason = job.phase.reason.as_deref().unwrap_or("no reason");
+        let told = format!(
+            "job {id} is {state} ({reason}), whole: {whole}, doubled: {doubled}, spread: {spread} s"
+        );
+        CameTo { is_lost: state != "finished" || !whole, doubled, spread, told }
+    }
+
     fn of(&self, job: u64) -> impl Iterator<Item = &Deed> {
         self.0.iter().filter(move |deed| deed.job == job)
     }
 
     /// When the last attempts of a job's components began.
     pub(super) fn beginnings(&self, job: u64) -> Vec<f64> {
-        let began = self.of(job).filter(|deed| deed.began);
+        let began = self.of(job).filter(|deed| deed.what == What::Began);
         let last: BTreeMap<u32, f64> = began.map(|deed| (deed.component, deed.at)).collect();
         last.into_values().collect()
     }
@@ -58,28 +105,27 @@ impl Payloads {
         (last - first).max(0.0)
     }
 
-    /// Components that went through their work more than once, and attempts that began more than
-    /// once.
+    /// Components that ran twice: two payloads at the same time, or more than one that went
+    /// through its work, or more than one of the same round and attempt. What was killed half-way
+    /// and tried again ran once.
     pub(super) fn doubled(&self, job: u64) -> usize {
-        let mut began = BTreeMap::<_, u32>::new();
-        let mut ended = BTreeMap::<_, u32>::new();
+        let mut times = BTreeMap::<_, u32>::new();
         for deed in self.of(job) {
-            match deed.began {
-                true => *began.entry((deed.component, deed.attempt)).or_default() += 1,
-                false => *ended.entry(deed.component).or_default() += 1,
-            }
+            let turn = (deed.what == What::Began).then_some(deed.turn);
+            let count = times.entry((deed.component, turn, deed.what)).or_default();
+            *count += if deed.what == What::Beside { 2 } else { 1 };
         }
-        let again = began.values().filter(|times| **times > 1).count();
-        again + ended.values().filter(|times| **times > 1).count()
+        let twice = times.into_iter().filter(|(_, times)| *times > 1);
+        twice.map(|((component, ..), _)| component).collect::<BTreeSet<_>>().len()
     }
 
     /// Whether the last attempt of each of so many components went through its work.
     pub(super) fn is_whole(&self, job: u64, components: usize) -> bool {
         let mut last = BTreeMap::new();
         for deed in self.of(job) {
-            let known = last.entry(deed.component).or_insert((deed.attempt, false));
-            if deed.attempt >= known.0 {
-                *known = (deed.attempt, !deed.began);
+            let known = last.entry(deed.component).or_insert((deed.turn, false));
+            if deed.turn >= known.0 {
+                *known = (deed.turn, deed.what == What::Ended);
             }
         }
         last.len() == components && last.values().all(|(_, ended)| *ended)
@@ -87,26 +133,34 @@ impl Payloads {
 
     /// Payloads of a job that began after a time.
     pub(super) fn begun_after(&self, job: u64, at: f64) -> usize {
-        self.of(job).filter(|deed| deed.began && deed.at > at).count()
+        self.of(job).filter(|deed| deed.what == What::Began && deed.at > at).count()
     }
 }
 
 fn deed(line: &str) -> Option<Deed> {
     let mut words = line.split(' ');
-    let (what, tag, at) = (words.next()?, words.next()?, words.next()?);
+    let what = match words.next()? {
+        "begin" => What::Began,
+        "beside" => What::Beside,
+        "end" => What::Ended,
+        _ => return None,
+    };
+    let (tag, round, at) = (words.next()?, words.next()?, words.next()?);
     let mut numbers = tag.rsplitn(4, '-');
     let (attempt, component, job) = (numbers.next()?, numbers.next()?, numbers.next()?);
     Some(Deed {
-        began: what == "begin",
+        what,
         job: job.parse().ok()?,
         component: component.parse().ok()?,
-        attempt: attempt.parse().ok()?,
+        turn: (round.parse().ok()?, attempt.parse().ok()?),
         at: at.parse().ok()?,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     fn payloads(lines: &[&str]) -> Payloads {
@@ -115,18 +169,61 @@ mod tests {
 
     #[test]
     fn work_that_was_done_twice_is_counted_and_a_second_try_is_not() {
-        let tried_again = ["begin cn-7-0-1 1.5", "begin cn-7-0-2 9", "end cn-7-0-2 10"];
+        let tried_again = ["begin cn-7-0-1 1 1.5", "begin cn-7-0-2 2 9", "end cn-7-0-2 2 10"];
         assert_eq!(payloads(&tried_again).doubled(7), 0);
         let done_twice =
-            ["begin cn-7-0-1 1", "end cn-7-0-1 2", "begin cn-7-0-2 3", "end cn-7-0-2 4"];
+            ["begin cn-7-0-1 1 1", "end cn-7-0-1 1 2", "begin cn-7-0-2 2 3", "end cn-7-0-2 2 4"];
         assert_eq!(payloads(&done_twice).doubled(7), 1);
-        assert_eq!(payloads(&["begin cn-7-0-1 1", "begin cn-7-0-1 1"]).doubled(7), 1);
         assert_eq!(payloads(&done_twice).doubled(8), 0, "another job");
     }
 
     #[test]
+    fn an_attempt_that_begins_anew_within_its_round_ran_twice() {
+        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).doubled(7), 1);
+        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).doubled(7), 0);
+        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).doubled(7), 0);
+    }
+
+    #[test]
+    fn payloads_of_one_component_that_run_at_the_same_time_ran_twice() {
+        let second = ["begin cn-7-0-1 1 1", "beside cn-7-0-2 2 9", "begin cn-7-0-2 2 9"];
+        assert_eq!(payloads(&second).doubled(7), 1);
+    }
+
+    #[test]
+    fn a_payload_notices_another_of_its_component() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("alone")).unwrap();
+        let start = |attempt: u32, seconds| {
+            let mut command = std::process::Command::new("/bin/sh");
+            command.arg("-c").arg(script(place.path(), seconds)).env("COSPAN_JOB", "7");
+            command.env("COSPAN_TAG", format!("cn-7-0-{attempt}"));
+            command.env("COSPAN_ROUND", attempt.to_string()).env("COSPAN_COMPONENT", "0");
+            command.spawn().unwrap()
+        };
+        let log = place.path().join("payloads");
+        assert!(start(1, 0).wait().unwrap().success());
+        let mut lasting = start(2, 2);
+        let since = Instant::now();
+        while Payloads::read(&log).unwrap().0.len() < 3 {
+            assert!(since.elapsed() < Duration::from_secs(30), "the second does not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(start(3, 0).wait().unwrap().success());
+        assert!(lasting.wait().unwrap().success());
+        let all = Payloads::read(&log).unwrap().0;
+        let did = |attempt| all.iter().filter(move |deed| deed.turn.1 == attempt);
+        let what: Vec<Vec<What>> =
+            (1..4).map(|attempt| did(attempt).map(|deed| deed.what).collect()).collect();
+        let alone = vec![What::Began, What::Ended];
+        assert_eq!(what[..2], [alone.clone(), alone]);
+        assert_eq!(what[2], [What::Beside, What::Began, What::Ended]);
+    }
+
+    #[test]
     fn a_job_is_whole_when_all_its_components_ended_by_themselves() {
-        let both = ["begin c-7-0-1 1", "begin c-7-1-1 1.25", "end c-7-0-1 2", "end c-7-1-1 2"];
+        let both =
+            ["begin c-7-0-1 1 1", "begin c-7-1-1 1 1.25", "end c-7-0-1 1 2", "end c-7-1-1 1 2"];
         assert!(payloads(&both).is_whole(7, 2));
         assert!(!payloads(&both[..3]).is_whole(7, 2), "one was killed");
         assert!(!payloads(&both).is_whole(7, 3), "one never began");

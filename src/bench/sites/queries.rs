@@ -4,28 +4,32 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::ground::{ALPHA, Ground, Part};
+use super::clusters::ALPHA;
+use super::ground::{Ground, Part};
 
-/// Queries of alpha a minute: while nothing is there, and while jobs come and go.
-pub(super) fn measure(ground: &Ground, length: Duration) -> Result<(f64, f64)> {
+/// Queries of alpha a minute while nothing is there.
+pub(super) fn idle(ground: &Ground, length: Duration) -> Result<f64> {
     crate::cli::progress("queries while nothing runs");
     // What ended just now is still being tidied up.
     std::thread::sleep(length / 2);
-    let idle = rate(ground, || {
+    rate(ground, || {
         std::thread::sleep(length);
         Ok(())
-    })?;
+    })
+}
+
+/// The same while jobs come and go.
+pub(super) fn busy(ground: &Ground, length: Duration) -> Result<f64> {
     crate::cli::progress("queries while jobs come and go");
-    let busy = rate(ground, || {
+    rate(ground, || {
         let begin = Instant::now();
         let part = Part { site: Some(ALPHA.name), processors: 2 };
         while begin.elapsed() < length {
             let jobs = [ground.submit(&[part], 5, "")?, ground.submit(&[part], 8, "")?];
-            ground.await_ends(&jobs)?;
+            ground.await_ends(&jobs, &[])?;
         }
         Ok(())
-    })?;
-    Ok((idle, busy))
+    })
 }
 
 fn rate(ground: &Ground, work: impl Fn() -> Result<()>) -> Result<f64> {

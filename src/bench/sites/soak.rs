@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::ground::{ALPHA, BETA, Ground, Part};
+use super::clusters::{ALPHA, BETA};
+use super::ground::{Ground, Part};
+use super::payloads::CameTo;
 
 /// Between two troubles.
 const TROUBLE_EVERY: Duration = Duration::from_secs(20);
@@ -31,8 +33,6 @@ pub(super) fn measure(ground: &Ground, length: Duration) -> Result<Soak> {
     let mut troubles = 0;
     let mut next = TROUBLE_EVERY;
     while begin.elapsed() < length {
-        let text = format!("soak: {} s of {} s", begin.elapsed().as_secs(), length.as_secs());
-        crate::cli::progress(&text);
         while alive.len() < ALIVE {
             let number = jobs.len();
             let id = ground.submit(&parts(number), 2 + number as u32 % 9, "")?;
@@ -40,6 +40,8 @@ pub(super) fn measure(ground: &Ground, length: Duration) -> Result<Soak> {
             alive.push(id);
         }
         if begin.elapsed() >= next {
+            let (passed, all) = (begin.elapsed().as_secs(), length.as_secs());
+            crate::cli::progress(&format!("soak: {passed} s of {all} s, the next trouble"));
             others_work(ground);
             trouble(ground, troubles)?;
             troubles += 1;
@@ -97,22 +99,11 @@ fn trouble(ground: &Ground, number: usize) -> Result<()> {
 
 fn judge(ground: &Ground, jobs: &[u64]) -> Result<Soak> {
     crate::cli::progress("soak: all is mended, the last jobs end");
-    let ended = ground.await_ends(jobs)?;
+    let ended = ground.await_ends(jobs, &[ALPHA, BETA])?;
     let payloads = ground.payloads()?;
-    let mut soak = Soak { jobs: jobs.len(), violations: 0 };
-    for job in ended {
-        let whole = payloads.is_whole(job.id, job.components.len());
-        let doubled = payloads.doubled(job.id);
-        let spread = payloads.spread(job.id);
-        if job.phase.state != "finished" || !whole || doubled > 0 || spread > SPREAD_MAX {
-            soak.violations += 1;
-            crate::cli::progress(&format!(
-                "job {} is {} ({}), whole: {whole}, doubled: {doubled}, spread: {spread} s",
-                job.id,
-                job.phase.state,
-                job.phase.reason.unwrap_or_default(),
-            ));
-        }
-    }
-    Ok(soak)
+    let came_to: Vec<_> = ended.iter().map(|job| payloads.came_to(job)).collect();
+    let is_broken = |one: &CameTo| one.is_lost || one.doubled > 0 || one.spread > SPREAD_MAX;
+    let broken: Vec<_> = came_to.iter().filter(|one| is_broken(one)).collect();
+    broken.iter().for_each(|one| crate::cli::progress(&one.told));
+    Ok(Soak { jobs: jobs.len(), violations: broken.len() })
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
                 Plan { bench: Bench::Sites { full: *full }, directory: ".".into(), quick: false };
             let report = bench::run(&plan).map_err(failed)?;
             context.out.answer(&report, table)?;
-            return Ok(Exit::Done);
+            return without_mistakes(&report);
         }
         BenchCommand::SiteCalls { root, conf, ssh, pairs, attempts } => {
             let (root, conf, ssh) = (root.clone(), conf.clone(), ssh.clone());
@@ -47,6 +47,25 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
     let report = bench::run(&plan).map_err(failed)?;
     context.out.answer(&report, table)?;
     Ok(Exit::Done)
+}
+
+/// What was slow is only told; what was wrong is an error.
+fn without_mistakes(report: &Report) -> Result<Exit, CliError> {
+    let told = |figure: &&Figure| format!("{} is {}", figure.name, figure.value);
+    let mistakes: Vec<String> = report.mistakes().iter().map(told).collect();
+    if mistakes.is_empty() {
+        return Ok(Exit::Done);
+    }
+    Err(CliError {
+        exit: Exit::JobFailed,
+        message: format!("{}, and must be 0", mistakes.join(", ")),
+        remedy: Some(
+            "lines above name the jobs; servers' logs and what payloads wrote stay below \
+             /var/tmp/cospan-bench"
+                .into(),
+        ),
+        quiet: false,
+    })
 }
 
 fn failed(error: anyhow::Error) -> CliError {

@@ -1,0 +1,97 @@
+//! What the server of the bench is given: itself, its configuration, commands that count, and jobs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::ground::Part;
+use crate::testbed::{Account, Cluster, Testbed};
+
+/// Commands that ask Slurm something; `sbatch` and `scancel` do something.
+const QUERIES: [&str; 4] = ["squeue", "sinfo", "scontrol", "sacct"];
+
+/// A job file.
+pub(super) fn document(parts: &[Part], script: &str, more: &str) -> String {
+    let request = if parts.iter().all(|part| part.site.is_some()) { "fixed" } else { "non-fixed" };
+    let mut text = format!("wall_time = \"10m\"\nrequest = \"{request}\"\n{more}\n");
+    for (number, Part { site, processors }) in parts.iter().enumerate() {
+        let site = site.map_or_else(String::new, |site| format!("site = \"{site}\"\n"));
+        text += &format!(
+            "[[component]]\nname = \"part{number}\"\nprocessors = {processors}\n{site}\
+             executable = \"/bin/sh\"\narguments = [\"-c\", '''{script}''']\n"
+        );
+    }
+    text
+}
+
+/// Writes what the server needs: itself, its configuration, and commands that count. The last
+/// cluster is driven over SSH, if there is a way.
+pub(super) fn prepare(
+    place: &Path,
+    testbed: &Testbed,
+    clusters: &[Cluster],
+    ssh: Option<&Path>,
+    port: u16,
+) -> Result<()> {
+    let here = std::env::current_exe().context("cannot find this program's file")?;
+    fs::copy(here, place.join("cospan"))?;
+    let executable = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
+    executable(&place.join("cospan"))?;
+    for file in ["payloads", "queries"] {
+        fs::write(place.join(file), "")?;
+    }
+    fs::create_dir(place.join("alone"))?;
+    for query in QUERIES {
+        let (counter, log) = (place.join("bin").join(query), place.join("queries"));
+        let text = format!("#!/bin/sh\necho >> {}\nexec /usr/bin/{query} \"$@\"\n", log.display());
+        fs::write(&counter, text)?;
+        executable(&counter)?;
+    }
+    fs::write(place.join("cospan.toml"), configuration(place, testbed, clusters, ssh, port))?;
+    Ok(())
+}
+
+fn configuration(
+    place: &Path,
+    testbed: &Testbed,
+    clusters: &[Cluster],
+    ssh: Option<&Path>,
+    port: u16,
+) -> String {
+    let mut text = format!(
+        "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{port}\"]\n",
+        place.join("data")
+    );
+    for Cluster { name, processors, .. } in clusters {
+        let (root, conf) = (place.join("sites").join(name), testbed.conf(name));
+        text += &format!(
+            "[[site]]\nname = {name:?}\nkind = \"slurm\"\nroot = {root:?}\n\
+             slurm_conf = {conf:?}\nprocessors = {processors}\n"
+        );
+    }
+    if let Some(ssh) = ssh {
+        text += &format!("ssh = \"testbed\"\nssh_config = {ssh:?}\n");
+    }
+    text
+}
+
+/// The server, as the user.
+pub(super) fn spawn(place: &Path, account: &Account) -> Result<Child> {
+    let log = fs::File::create(place.join("server.log"))?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(place.join("cospan"));
+    account.run_as(&mut command, place);
+    command.arg("--config").arg(place.join("cospan.toml")).arg("serve");
+    command.env("PATH", format!("{}:{path}", place.join("bin").display()));
+    command
+        .env_remove("COSPAN_LOG")
+        .env_remove("COSPAN_LISTEN")
+        .current_dir(place)
+        .process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command.spawn().context("the server could not be started")
+}
