@@ -86,7 +86,8 @@ const ADVICE: [(&str, &str); 22] = [
     ),
     (
         "Could not establish a configuration source",
-        "Slurm finds no configuration: give slurm_conf, or use a login node by --ssh",
+        "Slurm finds no configuration there: give slurm_conf (--slurm-conf), or a login node where \
+         it does (--ssh)",
     ),
     ("Unable to process configuration file", NO_CONFIGURATION),
     ("unable to status file", NO_CONFIGURATION),
