@@ -87,3 +87,21 @@ fn table(report: &Report) -> String {
     report.figures.iter().chain(&report.floors).for_each(|figure| line(&mut text, figure));
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(value: f64, target: &'static str) -> Report {
+        let figures = vec![Figure::new("slurm_kill_lost", value, "jobs", target)];
+        Report { bench: "sites", figures, floors: Vec::new(), machine: [].into() }
+    }
+
+    #[test]
+    fn mistakes_that_a_bench_found_are_an_error_and_slowness_is_none() {
+        assert!(without_mistakes(&report(0.0, "0")).is_ok());
+        assert!(without_mistakes(&report(9.0, "<= 4")).is_ok());
+        let Err(error) = without_mistakes(&report(2.0, "0")) else { panic!("two are lost") };
+        assert_eq!(error.message, "slurm_kill_lost is 2, and must be 0");
+    }
+}
