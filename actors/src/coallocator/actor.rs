@@ -243,6 +243,9 @@ impl CoAllocator {
         }
         if self.again || self.interval_due {
             self.look(ctx);
+        } else {
+            // Jobs were put off meanwhile.
+            self.set_timers(ctx, self.shared.clock.now());
         }
     }
 

@@ -90,20 +90,13 @@ impl CoAllocator {
         ctx: &mut Context<Self>,
     ) -> bool {
         let (now, changes) = (self.shared.clock.now(), self.shared.live.changes());
-        let interval = self.shared.settings.bids.interval;
-        let Some(scan) = &mut self.scan else { return false };
-        let known = self.bids.announced.get(&job).filter(|asked| **asked.request() == *request);
         // Who asks for something else than before is as good as new.
-        let refused = known.and_then(|_| self.bids.refusals.get(&job));
-        let waits = |_: &&Refusal| {
-            let in_turn = scan.is_periodic();
-            !self.bids.waiting.may_announce(job, changes, in_turn, interval, now)
-        };
-        if let Some(refusal) = refused.filter(waits) {
-            scan.resolve(job, Err(refusal.clone()));
+        let known = self.bids.announced.get(&job).filter(|asked| **asked.request() == *request);
+        let asked = known.cloned();
+        if asked.is_some() && self.refuse_again(job, &request, changes, now) {
             return false;
         }
-        let asked = known.cloned();
+        let Some(scan) = &self.scan else { return false };
         let ground = Arc::new(Ground::new(&request, scan.shared_grid()));
         self.drop_granted();
         let is_known = asked.is_some();
@@ -119,6 +112,32 @@ impl CoAllocator {
         let open = Open { key, asked, ground, round, stage, timer, changes };
         self.bids.open = Some(open);
         self.send_announcements(!is_known, ctx);
+        true
+    }
+
+    /// The last round about this request came to nothing, and it is not time for another one.
+    /// What the job could have by now is kept from those that are tried after it.
+    fn refuse_again(
+        &mut self,
+        job: JobId,
+        request: &PlacementRequest,
+        changes: u64,
+        now: Timestamp,
+    ) -> bool {
+        let (interval, bids) = (self.shared.settings.bids.interval, &mut self.bids);
+        let (Some(scan), Some(refusal)) = (&mut self.scan, bids.refusals.get(&job)) else {
+            return false;
+        };
+        let plan = scan.foresee(job, request);
+        let cause = plan.is_some() || scan.is_periodic();
+        if bids.waiting.may_announce(job, changes, cause, interval, now) {
+            return false;
+        }
+        if let Some(plan) = plan {
+            scan.take(request, &plan);
+            bids.waiting.put_off(job);
+        }
+        scan.resolve(job, Err(refusal.clone()));
         true
     }
 
@@ -233,16 +252,16 @@ impl CoAllocator {
     fn decide_bids(&mut self, mut answers: Vec<Result<Given, Decline>>, ctx: &mut Context<Self>) {
         loop {
             let Some(open) = &self.bids.open else { return };
-            if let Some(scan) = &mut self.scan {
-                scan.blame(Some(open.key.job));
-            }
-            let decided = open.asked.decide(&open.ground, &answers);
-            if let Some(scan) = &mut self.scan {
-                scan.blame(None);
-            }
+            let Some(scan) = &mut self.scan else { return };
+            scan.blame(Some(open.key.job));
+            let decided = open.asked.decide(&open.ground, &answers, scan.remaining());
+            scan.blame(None);
             let (plan, by) = match decided {
                 Ok(decided) => decided,
-                Err(refusal) => return self.not_covered(refusal, ctx),
+                Err(refusal) => {
+                    scan.learn(&open.asked, &answers);
+                    return self.not_covered(refusal, ctx);
+                }
             };
             match self.award(plan, by, answers, ctx) {
                 Ok(()) => return,
@@ -359,7 +378,11 @@ impl CoAllocator {
         let is_void = |open: &mut Open| !self.shared.deductions.lock().is_open(&open.key);
         if let Some(open) = self.bids.open.take_if(is_void) {
             ctx.cancel_future(open.timer);
-            // Announced anew if it still waits.
+            // Announced anew if it still waits, and in full: who has other requirements under its
+            // id may not have said so yet.
+            if self.bids.announced.remove(&open.key.job).is_some() {
+                self.broadcast(|| Bidding::Cancel(open.key.job));
+            }
             self.slice(ctx);
         }
     }

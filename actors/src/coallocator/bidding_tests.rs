@@ -107,6 +107,30 @@ fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
 }
 
 #[test]
+fn what_another_gives_back_goes_to_who_has_waited_longest() {
+    paused(|| async {
+        let world = world().await;
+        let life = HolderLife::new(world.shared.clone());
+        let an_hour = world.shared.clock.now() + DurationMs::from_secs(3_600);
+        let (other, delft) = (life.open(JobId(9), an_hour), site("Delft"));
+        let five = Deducted::offered(Resources::processors(5));
+        assert!(world.shared.deductions.lock().deduct(&other, &delft, five));
+        submit(&world, JOB, 9).await;
+        world.until("it was announced", |world| rounds(world, "not-covered") == 1).await;
+        // No site reports it; and the first may not be announced again at once.
+        assert!(life.end_job(JobId(9)));
+        let mut later = wanting(2, 9);
+        let mut spec = JobSpec::clone(&later.spec);
+        spec.wall_time = spec.wall_time + DurationMs(1);
+        later.spec = Arc::new(spec);
+        world.append(Change::NewJobs(vec![Arc::new(later)])).await;
+        let any = |world: &World| place(world, JOB).or(place(world, 2));
+        world.until("one is placed", |world| any(world).is_some()).await;
+        assert_eq!((place(&world, JOB), place(&world, 2)), (Some(delft), None));
+    });
+}
+
+#[test]
 fn a_site_that_is_not_there_is_passed_over_and_the_next_has_the_job() {
     paused(|| async {
         let world = world().await;

@@ -7,8 +7,9 @@ use crate::units::{DurationMs, Timestamp};
 
 /// Jobs that wait, each with what was known when its last round ended.
 ///
-/// What brings a job back is what resource managers report, counted as `changes`, and never a
-/// deduction or its release: those follow from rounds, and would chase their own tail.
+/// What brings a job back is what resource managers report, counted as `changes`, or that by
+/// what is known it would be covered now, since another job gave back what it had. Never the
+/// release of what a round deducted for itself: that would chase its own tail.
 #[derive(Debug, Clone, Default)]
 pub struct Resubmissions(BTreeMap<JobId, Ended>);
 
@@ -16,23 +17,25 @@ pub struct Resubmissions(BTreeMap<JobId, Ended>);
 struct Ended {
     at: Timestamp,
     changes: u64,
+    /// It would be covered by now, and was not announced only since its interval is not over.
+    put_off: bool,
 }
 
 impl Resubmissions {
     /// Whether the job may be announced now: it is new; or its last round is an interval ago,
     /// and so many changes were reported that some are since then. It is tried without any
-    /// `in_turn`, when tries are counted.
+    /// when there is `cause`: tries are counted, or it would be covered.
     pub fn may_announce(
         &self,
         job: JobId,
         changes: u64,
-        in_turn: bool,
+        cause: bool,
         interval: DurationMs,
         now: Timestamp,
     ) -> bool {
         self.0
             .get(&job)
-            .is_none_or(|ended| (in_turn || changes > ended.changes) && now >= ended.at + interval)
+            .is_none_or(|ended| (cause || changes > ended.changes) && now >= ended.at + interval)
     }
 
     /// Whether it was announced before.
@@ -42,7 +45,14 @@ impl Resubmissions {
 
     /// A round did not cover the job.
     pub fn refused(&mut self, job: JobId, changes: u64, now: Timestamp) {
-        self.0.insert(job, Ended { at: now, changes });
+        self.0.insert(job, Ended { at: now, changes, put_off: false });
+    }
+
+    /// The job would be covered, but may not be announced yet: it is once its interval is over.
+    pub fn put_off(&mut self, job: JobId) {
+        if let Some(ended) = self.0.get_mut(&job) {
+            ended.put_off = true;
+        }
     }
 
     /// The job has a place, or waits no more; whether it was announced before.
@@ -57,7 +67,7 @@ impl Resubmissions {
         interval: DurationMs,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        let waiting = self.0.values().filter(|ended| changes > ended.changes);
+        let waiting = self.0.values().filter(|ended| ended.put_off || changes > ended.changes);
         waiting.map(|ended| ended.at + interval).filter(|due| *due > now).min()
     }
 }
@@ -85,6 +95,10 @@ mod tests {
         assert!(may(&waiting, 4, 1_500));
         assert!(waiting.may_announce(JOB, 3, true, INTERVAL, Timestamp(1_500)), "in its turn");
         assert!(!waiting.may_announce(JOB, 4, true, INTERVAL, Timestamp(1_499)));
+        waiting.put_off(JOB);
+        assert_eq!(waiting.next_due(3, INTERVAL, Timestamp(600)), Some(Timestamp(1_500)));
+        waiting.refused(JOB, 3, Timestamp(1_500));
+        assert_eq!(waiting.next_due(3, INTERVAL, Timestamp(1_500)), None, "it was tried");
         assert!(waiting.is_known(JOB) && waiting.forget(JOB) && !waiting.forget(JOB));
         assert!(may(&waiting, 0, 0), "it is new again");
     }

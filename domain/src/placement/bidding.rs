@@ -95,6 +95,25 @@ impl Asked {
         Ok(Given { bid: bid(&need, &offer)?, resources: self.of_free(free) })
     }
 
+    /// The job was not covered: what sites turned out not to have is not left to those that are
+    /// tried after it either, who would else pass it.
+    pub fn learn(&self, answers: &[Result<Given, Decline>], left: &mut Remaining) {
+        let asked = |name: Option<&str>| match name {
+            None => u64::from(self.whole.processors),
+            Some(name) => self.whole.other(name),
+        };
+        for (site, answer) in answers.iter().enumerate() {
+            match answer {
+                // Of what it gave less of than was asked, it has no more.
+                Ok(given) => left.limit(site, &given.resources, |name, count| count < asked(name)),
+                Err(Decline::Silent | Decline::NothingFree) => {
+                    left.limit(site, &Resources::default(), |_, _| true);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
     /// Of what is free as much as the job asks for.
     fn of_free(&self, free: &Resources) -> Resources {
         let least = |(name, asked): (&Arc<str>, &u64)| (name.clone(), free.other(name).min(*asked));
@@ -106,7 +125,8 @@ impl Asked {
     }
 
     /// Where the job goes by the answers of all sites, by index, and what placed it. A site
-    /// that did not answer has declined.
+    /// that did not answer has declined, and none gives more than is `left` to those that are
+    /// tried now: what came free since belongs to those that are tried before.
     ///
     /// # Errors
     /// What they give, in order, does not cover the job.
@@ -114,9 +134,10 @@ impl Asked {
         &self,
         ground: &Ground,
         answers: &[Result<Given, Decline>],
+        left: &Remaining,
     ) -> Result<(Plan, PlacedBy), Refusal> {
         let given = answers.iter().map(|answer| Some(&answer.as_ref().ok()?.resources));
-        let mut remaining = Remaining::of_given(&ground.grid, given);
+        let mut remaining = left.of_given(given);
         let bids = answers.iter().map(|answer| match answer {
             Ok(given) => Ok(given.bid.clone()),
             Err(decline) => Err(*decline),

@@ -35,20 +35,33 @@ impl Remaining {
         }
     }
 
-    /// Of each site what it gives, by site index.
-    pub(super) fn of_given<'a>(
-        grid: &GridSnapshot,
-        given: impl Iterator<Item = Option<&'a Resources>>,
-    ) -> Self {
-        let (processors, others): (Vec<u32>, Vec<_>) = given
-            .map(|given| given.map_or_else(Default::default, |g| (g.processors, g.others.clone())))
-            .unzip();
-        Self {
-            processors,
-            others,
-            room: grid.sites().iter().map(|site| site.room.unwrap_or(u32::MAX)).collect(),
-            joined: vec![0; grid.sites().len()],
-            staged: BTreeMap::new(),
+    /// Of this no more than each site gives, by site index.
+    pub(super) fn of_given<'a>(&self, given: impl Iterator<Item = Option<&'a Resources>>) -> Self {
+        let mut left = self.clone();
+        left.begin_request();
+        let nothing = Resources::default();
+        for (site, given) in given.enumerate() {
+            left.limit(site, given.unwrap_or(&nothing), |_, _| true);
+        }
+        left
+    }
+
+    /// Of each resource of a site for which `bounds` holds, by name and count, no more than this.
+    /// Processors have no name.
+    pub(super) fn limit(
+        &mut self,
+        site: usize,
+        most: &Resources,
+        bounds: impl Fn(Option<&str>, u64) -> bool,
+    ) {
+        if bounds(None, most.processors.into()) {
+            self.processors[site] = self.processors[site].min(most.processors);
+        }
+        for (name, left) in &mut self.others[site] {
+            let most = most.other(name);
+            if bounds(Some(name), most) {
+                *left = (*left).min(most);
+            }
         }
     }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use super::queues::{Place, PlacementQueues};
 use super::shapes::ShapeId;
 use super::tries::QueueDecision;
+use crate::bid::Decline;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placed::PlacedBy;
 use crate::placement::{
-    self, GridSnapshot, PlacementContext, PlacementRequest, Plan, Refusal, Remaining, Silent,
-    dominant_refusal, find_policy, takes_bids,
+    self, Asked, Given, GridSnapshot, History, PlacementContext, PlacementRequest, Plan, Refusal,
+    Remaining, Silent, dominant_refusal, find_policy, takes_bids,
 };
 use crate::planted;
 use crate::units::Timestamp;
@@ -188,8 +189,27 @@ impl Scan {
         &self.remaining
     }
 
+    /// Where a job could go by what is left, without asking anybody. Takes nothing.
+    pub fn foresee(&mut self, job: JobId, request: &PlacementRequest) -> Option<Plan> {
+        self.trying = Some(job);
+        let mut context = PlacementContext {
+            grid: &self.grid,
+            remaining: &mut self.remaining.clone(),
+            history: &mut History::All,
+            observer: &mut Silent,
+        };
+        let plan = placement::place(request, &mut context);
+        self.trying = None;
+        plan.ok()
+    }
+
+    /// No round covered the job that this asked for: see [`Asked::learn`].
+    pub fn learn(&mut self, asked: &Asked, answers: &[Result<Given, Decline>]) {
+        asked.learn(answers, &mut self.remaining);
+    }
+
     /// A plan that was made elsewhere takes what it uses.
-    fn take(&mut self, request: &PlacementRequest, plan: &Plan) {
+    pub fn take(&mut self, request: &PlacementRequest, plan: &Plan) {
         self.remaining.begin_request();
         for ((site, used), placement) in request.uses(plan).zip(&plan.placements) {
             if let Some(index) = self.grid.index_of(&site) {

@@ -177,7 +177,8 @@ proptest! {
             prop_assert!(round.is_complete());
             prop_assert_eq!(round.messages(), 2 * count as u64);
             let answers = round.close();
-            let decided = Asked::new(request.clone()).decide(&ground, &answers);
+            let left = Remaining::of(ground.grid());
+            let decided = Asked::new(request.clone()).decide(&ground, &answers, &left);
             let decided = decided.map(|(plan, _)| plan);
             prop_assert_eq!(&decided.as_ref().ok(), &expected.as_ref().ok(), "turn {}", turn);
             prop_assert_eq!(decided.is_err(), expected.is_err());
@@ -232,8 +233,9 @@ fn a_site_that_does_not_answer_is_passed_over_and_the_next_is_taken() {
     let mut round = Round::new(3);
     round.heard(1, answer(1));
     round.heard(2, answer(2));
-    let (plan, by) = job.decide(&ground, &round.close()).unwrap();
+    let left = Remaining::of(ground.grid());
+    let (plan, by) = job.decide(&ground, &round.close(), &left).unwrap();
     assert_eq!((sites_of(&plan), by.policy.as_str()), (vec!["B"], "mrs"));
     let nobody = [Err(Decline::Silent), Err(Decline::NothingFree), Err(Decline::Silent)];
-    assert!(job.decide(&ground, &nobody).is_err());
+    assert!(job.decide(&ground, &nobody, &left).is_err());
 }

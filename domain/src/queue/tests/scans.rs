@@ -152,7 +152,7 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     let asked = Asked::new(request);
     let free = scan.remaining().processors()[0];
     let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
-    scan.resolve(job, asked.decide(&ground, &answers));
+    scan.resolve(job, asked.decide(&ground, &answers, scan.remaining()));
     let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else { panic!() };
     assert_eq!((offer.job, scan.remaining().processors()), (JobId(1), &[4][..]));
     // The second has no room left; of the third nobody gives enough.
@@ -160,7 +160,49 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     assert_eq!(job, JobId(3));
     let nobody = [Err(Decline::Silent)];
     let asked = Asked::new(request);
-    scan.resolve(job, asked.decide(&ground, &nobody));
+    scan.resolve(job, asked.decide(&ground, &nobody, scan.remaining()));
     let ScanStep::Done(report) = queues.step(&mut scan, budget) else { panic!() };
     assert_eq!((report.placed, report.shapes_refused), (1, 2));
+}
+
+/// Two jobs are announced in one scan, and the second is tried after the first got nothing.
+/// Processors that are free when the scan begins, and when each of them is announced.
+fn second_of(begun: u32, free: [u32; 2]) -> bool {
+    let mut queues = queues_of(by_the_clock(), [bid_for(1, 9), bid_for(2, 8)]);
+    let mut scan = queues.begin_scan(Trigger::Interval, idle(begun), seconds(100)).with_rounds();
+    let mut last = true;
+    for free in free {
+        let step = queues.step(&mut scan, &mut SliceBudget(u32::MAX));
+        let ScanStep::Announce(job, request) = step else { panic!() };
+        let ground = Ground::new(&request, scan.shared_grid());
+        let asked = Asked::new(request);
+        let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
+        let decided = asked.decide(&ground, &answers, scan.remaining());
+        last = decided.is_ok();
+        if !last {
+            scan.learn(&asked, &answers);
+        }
+        scan.resolve(job, decided);
+    }
+    last
+}
+
+#[test]
+fn what_comes_free_during_a_scan_is_for_who_is_tried_first() {
+    assert!(second_of(8, [8, 8]));
+    assert!(!second_of(7, [7, 10]), "it came free after the first was tried");
+    assert!(!second_of(10, [5, 10]), "it was gone when the first was tried");
+}
+
+#[test]
+fn what_is_foreseen_for_a_job_takes_nothing_until_it_is_kept_for_it() {
+    let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
+    let mut scan = queues.begin_scan(Trigger::Interval, idle(10), seconds(100)).with_rounds();
+    let step = queues.step(&mut scan, &mut SliceBudget(u32::MAX));
+    let ScanStep::Announce(job, request) = step else { panic!() };
+    let plan = scan.foresee(job, &request).unwrap();
+    assert_eq!((scan.remaining().processors(), scan.trying()), (&[10][..], None));
+    scan.take(&request, &plan);
+    assert_eq!(scan.remaining().processors(), [1]);
+    assert_eq!(scan.foresee(job, &request), None);
 }
