@@ -5,10 +5,14 @@ use crate::ids::ComponentIndex;
 use crate::job::parameters::JobParameters;
 use crate::job::state::{Component, Job, Phase, Restart, RestartStep, Run};
 use crate::planted::{Bug, bug};
-use crate::units::{PerMillion, Timestamp};
+use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// After this many aborted rounds a job claims all of its components or none.
 const ROUNDS_UNTIL_ATOMIC: u32 = 2;
+/// After this many aborted rounds estimated transfer times are taken to be too short.
+const ROUNDS_IN_GOOD_FAITH: u32 = 4;
+/// How often such a time is doubled at most.
+const MOST_DOUBLINGS: u32 = 6;
 
 impl Component {
     /// It is restarted alone, waits for processors, and can have them.
@@ -64,9 +68,19 @@ impl Job {
             None if self.inputs_here => Some(schedule.placed_at),
             None => {
                 let held_until_start = schedule.start_time() - parameters.hold_max;
-                Some(schedule.first_try().max(held_until_start))
+                let first = schedule.first_try().max(held_until_start);
+                Some(first + self.distrust(schedule.transfer_time))
             }
         }
+    }
+
+    /// How much later than it could it claims for input that is under way. A round that is
+    /// aborted gives up what was transferred for it: estimates that are always a little too short
+    /// would have it begin anew for ever. Once the input is there it claims, however early that
+    /// is.
+    fn distrust(&self, transfer_time: DurationMs) -> DurationMs {
+        let rounds = self.setbacks.rounds.saturating_sub(ROUNDS_IN_GOOD_FAITH);
+        DurationMs(transfer_time.0.saturating_mul((1 << rounds.min(MOST_DOUBLINGS)) - 1))
     }
 
     /// When a component that was claimed at `since` must be at its gate. One that waits in its
