@@ -147,7 +147,7 @@ pub struct BidSettings {
 impl Default for BidSettings {
     fn default() -> Self {
         let second = DurationMs::from_secs(1);
-        Self { in_messages: false, timeout: second, interval: second }
+        Self { in_messages: true, timeout: second, interval: second }
     }
 }
 

@@ -73,9 +73,8 @@ section! {
         /// above 0.
         "weights" => weights: Weights = Weights::default(), since "0.1.0";
         /// Whether sites bid for jobs of `mrs` in messages, each from what it alone knows. Else
-        /// their bids are worked out where jobs are placed. Messages do not yet keep a job from
-        /// being overtaken by one that asks for the same.
-        "bid_messages" => bid_messages: bool = false, since "0.1.0";
+        /// their bids are worked out where jobs are placed, from what sites last reported.
+        "bid_messages" => bid_messages: bool = true, since "0.1.0";
         /// A site that does not answer to a job of `mrs` within this time is passed over, and what
         /// it set aside for the job is free again.
         "bid_timeout" => bid_timeout: DurationMs = secs(1),
