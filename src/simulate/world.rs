@@ -54,10 +54,10 @@ fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
     })
 }
 
-/// What the control plane is told of the links, as an operator would write it down.
+/// What the control plane is told of the links, as an operator has written it down.
 pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     let links = grid.links.iter();
-    links.map(|link| ((link.from.clone(), link.to.clone()), link.bandwidth)).collect()
+    links.map(|link| ((link.from.clone(), link.to.clone()), link.believed)).collect()
 }
 
 /// How long the first bit takes over each of them.

@@ -97,6 +97,8 @@ pub struct BuiltLink {
     pub to: SiteName,
     /// What it carries; 0 means nothing at all.
     pub bandwidth: BitsPerSecond,
+    /// What the control plane is told that it carries.
+    pub believed: BitsPerSecond,
     /// How long the first bit takes.
     pub latency: DurationMs,
 }
@@ -188,19 +190,20 @@ impl Grid {
     fn every_link(&self) -> Vec<BuiltLink> {
         let mut given = BTreeMap::new();
         for link in &self.links {
-            let kind = (link.bandwidth, link.latency);
+            let kind = (link.bandwidth, link.believed, link.latency);
             given.insert((&link.from, &link.to), kind);
             if link.both_ways {
                 given.insert((&link.to, &link.from), kind);
             }
         }
-        let default = (self.network.bandwidth, self.network.latency);
+        let common = &self.network;
+        let default = (common.bandwidth, common.bandwidth, common.latency);
         let names = || self.sites.iter().map(|site| &site.name);
         let pairs = names().flat_map(|from| names().map(move |to| (from, to)));
         let other = pairs.filter(|(from, to)| from != to);
         let link = |(from, to): (&SiteName, &SiteName)| {
-            let (bandwidth, latency) = given.get(&(from, to)).copied().unwrap_or(default);
-            BuiltLink { from: from.clone(), to: to.clone(), bandwidth, latency }
+            let (bandwidth, believed, latency) = given.get(&(from, to)).copied().unwrap_or(default);
+            BuiltLink { from: from.clone(), to: to.clone(), bandwidth, believed, latency }
         };
         other.map(link).collect()
     }

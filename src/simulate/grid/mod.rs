@@ -181,6 +181,8 @@ pub struct GridLink {
     pub to: SiteName,
     /// What it carries; 0 means nothing at all.
     pub bandwidth: BitsPerSecond,
+    /// What the control plane is told that it carries.
+    pub believed: BitsPerSecond,
     /// How long the first bit takes.
     pub latency: DurationMs,
     /// Whether there is one like it in the other direction.

@@ -52,10 +52,12 @@ fn link(
     otherwise: NetworkDefaults,
     directions: &mut Directions,
 ) -> Option<GridLink> {
-    table.only(&["from", "to", "bandwidth", "latency", "both_ways"]);
+    table.only(&["from", "to", "bandwidth", "believed", "latency", "both_ways"]);
     let from = end(table, "from", names);
     let to = end(table, "to", names);
     let carried = table.required("bandwidth", bandwidth);
+    let carries = carried.as_ref().map_or(otherwise.bandwidth, |carried| carried.value);
+    let believed = table.or("believed", carries, bandwidth);
     let latency = table.or("latency", otherwise.latency, length);
     let both_ways = table.or("both_ways", true, yes_or_no);
     let (from, to, both_ways) = (from?, to?, both_ways?);
@@ -68,6 +70,7 @@ fn link(
         from: from.value,
         to: to.value,
         bandwidth: carried?.value,
+        believed: believed?,
         latency: latency?,
         both_ways,
     };

@@ -158,6 +158,20 @@ fn every_ordered_pair_has_the_link_that_is_given_or_the_default() {
 }
 
 #[test]
+fn what_the_control_plane_is_told_of_a_link_may_be_wrong() {
+    let sites = ["a", "b"].map(|name| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n")).concat();
+    let link = |from, to, more| {
+        format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\nbandwidth = \"5bit/s\"\n{more}\n")
+    };
+    let wrong = link("a", "b", "both_ways = false\nbelieved = \"9bit/s\"");
+    let grid = built(&format!("{sites}{wrong}{}", link("b", "a", "both_ways = false")), 1, 1);
+    let rates: Vec<_> = grid.links.iter().map(|l| (l.bandwidth.0, l.believed.0)).collect();
+    assert_eq!(rates, [(5, 9), (5, 5)]);
+    let told: Vec<u64> = crate::simulate::world::links(&grid).values().map(|rate| rate.0).collect();
+    assert_eq!(told, [9, 5]);
+}
+
+#[test]
 fn a_logged_load_begins_where_it_should_and_ends_with_the_simulation() {
     let directory = tempfile::tempdir().unwrap();
     let row = |number: u32, at: u64, run: u64, size: u32, estimate: i64| {
