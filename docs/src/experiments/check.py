@@ -18,6 +18,7 @@ SLICES = {
     "communication-aware": [("80s-0.2-30s", "worst-fit"), ("40s-cm", "connected-cluster-minimization")],
     "koala-stable": [("fast-w30-3", "close-to-files"), ("slow-w50-1", "worst-fit")],
     "koala-unreliable": [("all", "worst-fit"), ("black-holes", "cluster-minimization")],
+    "mrs": [("main-1", "mrs"), ("main-1", "rival-backfill")],
 }
 # Rows of pages that follow from one run: its folder and policy, and how the row begins. The mean
 # wait of the run stands in it.
@@ -36,6 +37,7 @@ ROWS = {
         ("all", "worst-fit", "| worst-fit |"),
         ("black-holes", "cluster-minimization", "| cluster-minimization |"),
     ],
+    "mrs": [("main-1", "mrs", "| mrs |"), ("main-1", "rival-backfill", "| rival-backfill |")],
 }
 
 

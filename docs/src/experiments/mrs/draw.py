@@ -1,5 +1,5 @@
-"""Draws the jobs of three days from the groups of users: draw.py GROUPS SEED JOBS > seed.swf, in
-Standard Workload Format. Arrivals are even over the three days; a size is drawn within its power of
+"""Draws jobs from the groups of users: draw.py GROUPS SEED JOBS > seed.swf, in Standard Workload
+Format. Arrivals are even, 400 in a day; a size is drawn within its power of
 two, a run time is log-normal, at most half a day."""
 
 import csv
@@ -7,7 +7,7 @@ import math
 import random
 import sys
 
-SPAN, LONGEST = 3 * 86_400, 12 * 3600
+EACH, LONGEST = 216, 12 * 3600
 
 
 def main():
@@ -16,8 +16,8 @@ def main():
     chance, count = random.Random(int(sys.argv[2])), int(sys.argv[3])
     shares = [float(group["share"]) for group in groups]
     sizes = [2**power for power in range(7)]
-    print("; MaxProcs: 416\n; UnixStartTime: 946684800")
-    for number, at in enumerate(sorted(chance.randrange(SPAN) for _ in range(count)), 1):
+    print("; MaxProcs: 208\n; UnixStartTime: 946684800")
+    for number, at in enumerate(sorted(chance.randrange(EACH * count) for _ in range(count)), 1):
         group = chance.choices(groups, shares)[0]
         size = chance.choices(sizes, [float(group[f"size_{size}"]) for size in sizes])[0]
         size = chance.randint(size // 2 + 1, size)

@@ -8,7 +8,8 @@ sys.path.append(str(Path(__file__).parent.parent))
 from shared import head, interval, line, rows_of  # noqa: E402
 
 POLICIES = ["worst-fit", "close-to-files", "cluster-minimization", "connected-cluster-minimization",
-            "flexible-cluster-minimization", "connected-flexible-cluster-minimization", "mrs"]
+            "flexible-cluster-minimization", "connected-flexible-cluster-minimization", "mrs",
+            "mrs-splitting"]
 
 
 def main():

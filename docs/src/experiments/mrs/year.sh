@@ -48,10 +48,16 @@ done < "$year/logs.txt"
     done
 } > "$to/grid.toml"
 
+# One policy: place POLICY FOLDER [MORE]
+place() {
+    "${COSPAN:-cospan}" simulate "$to/grid.toml" --to "$to/$2" --policy "$1" \
+        --log "$to/grid.swf" --split random --input-size 100MB,1GB,5GB --seeds "${SEEDS:-1}" \
+        --jobs "${JOBS:-4000}" "${@:3}" > "$to/$2.txt"
+}
+
 for policy in worst-fit close-to-files cluster-minimization connected-cluster-minimization \
     flexible-cluster-minimization connected-flexible-cluster-minimization mrs; do
-    "${COSPAN:-cospan}" simulate "$to/grid.toml" --to "$to/$policy" --policy "$policy" \
-        --log "$to/grid.swf" --split random --input-size 100MB,1GB,5GB --seeds "${SEEDS:-1}" \
-        ${JOBS:+--jobs "$JOBS"} > "$to/$policy.txt"
+    place "$policy" "$policy"
 done
+place mrs mrs-splitting --flexible
 python3 "$here/year.py" "$to" | tee "$to/tables.md"
