@@ -9,7 +9,8 @@ use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// After this many aborted rounds a job claims all of its components or none.
 const ROUNDS_UNTIL_ATOMIC: u32 = 2;
-/// After this many aborted rounds estimated transfer times are taken to be too short.
+/// After this many rounds that held processors in vain estimated transfer times are taken to be
+/// too short.
 const ROUNDS_IN_GOOD_FAITH: u32 = 4;
 /// How often such a time is doubled at most.
 const MOST_DOUBLINGS: u32 = 6;
@@ -79,7 +80,9 @@ impl Job {
     /// would have it begin anew for ever. Once the input is there it claims, however early that
     /// is.
     fn distrust(&self, transfer_time: DurationMs) -> DurationMs {
-        let rounds = self.setbacks.rounds.saturating_sub(ROUNDS_IN_GOOD_FAITH);
+        // Others were aborted before they held any, or for what sites did.
+        let in_vain = self.setbacks.rounds.min(self.setbacks.missed_starts);
+        let rounds = in_vain.saturating_sub(ROUNDS_IN_GOOD_FAITH);
         DurationMs(transfer_time.0.saturating_mul((1 << rounds.min(MOST_DOUBLINGS)) - 1))
     }
 
