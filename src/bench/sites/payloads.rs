@@ -77,7 +77,8 @@ impl Payloads {
     /// What a job that should have ended came to.
     pub(super) fn came_to(&self, job: &JobReport) -> CameTo {
         let whole = self.is_whole(job.id, job.components.len());
-        let (doubled, spread) = (self.doubled(job.id), self.spread(job.id));
+        let doubled = self.doubled(job.id, job.components.len());
+        let spread = self.spread(job.id);
         let (id, state) = (job.id, &job.phase.state);
         let reason = job.phase.reason.as_deref().unwrap_or("no reason");
         let told = format!(
@@ -105,18 +106,28 @@ impl Payloads {
         (last - first).max(0.0)
     }
 
-    /// Components that ran twice: two payloads at the same time, or more than one that went
-    /// through its work, or more than one of the same round and attempt. What was killed half-way
-    /// and tried again ran once.
-    pub(super) fn doubled(&self, job: u64) -> usize {
+    /// Components that ran twice: two payloads at the same time, or more than one of a round that
+    /// went through its work, or more than one of the same round and attempt; and rounds that
+    /// followed one in which all of so many components went through theirs. What was killed
+    /// half-way ran once, and so did what went through its work in a round in which another did not.
+    pub(super) fn doubled(&self, job: u64, components: usize) -> usize {
         let mut times = BTreeMap::<_, u32>::new();
+        let mut ended = BTreeMap::<_, BTreeSet<u32>>::new();
         for deed in self.of(job) {
-            let turn = (deed.what == What::Began).then_some(deed.turn);
+            let turn = match deed.what {
+                What::Began => (deed.turn.0, Some(deed.turn.1)),
+                What::Beside | What::Ended => (deed.turn.0, None),
+            };
             let count = times.entry((deed.component, turn, deed.what)).or_default();
             *count += if deed.what == What::Beside { 2 } else { 1 };
+            if deed.what == What::Ended {
+                ended.entry(deed.turn.0).or_default().insert(deed.component);
+            }
         }
         let twice = times.into_iter().filter(|(_, times)| *times > 1);
-        twice.map(|((component, ..), _)| component).collect::<BTreeSet<_>>().len()
+        let twice: BTreeSet<u32> = twice.map(|((component, ..), _)| component).collect();
+        let whole = ended.values().filter(|all| all.len() == components).count();
+        twice.len() + whole.saturating_sub(1)
     }
 
     /// Whether the last attempt of each of so many components went through its work.
@@ -170,24 +181,41 @@ mod tests {
     #[test]
     fn work_that_was_done_twice_is_counted_and_a_second_try_is_not() {
         let tried_again = ["begin cn-7-0-1 1 1.5", "begin cn-7-0-2 2 9", "end cn-7-0-2 2 10"];
-        assert_eq!(payloads(&tried_again).doubled(7), 0);
+        assert_eq!(payloads(&tried_again).doubled(7, 1), 0);
         let done_twice =
             ["begin cn-7-0-1 1 1", "end cn-7-0-1 1 2", "begin cn-7-0-2 2 3", "end cn-7-0-2 2 4"];
-        assert_eq!(payloads(&done_twice).doubled(7), 1);
-        assert_eq!(payloads(&done_twice).doubled(8), 0, "another job");
+        assert_eq!(payloads(&done_twice).doubled(7, 1), 1);
+        assert_eq!(payloads(&done_twice).doubled(8, 1), 0, "another job");
     }
 
     #[test]
     fn an_attempt_that_begins_anew_within_its_round_ran_twice() {
-        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).doubled(7), 1);
-        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).doubled(7), 0);
-        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).doubled(7), 0);
+        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).doubled(7, 1), 1);
+        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).doubled(7, 1), 0);
+        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).doubled(7, 2), 0);
+        let restarted =
+            ["begin cn-7-0-1 1 1", "end cn-7-0-1 1 2", "begin cn-7-0-2 1 3", "end cn-7-0-2 1 4"];
+        assert_eq!(payloads(&restarted).doubled(7, 2), 1, "of one component in one round");
+    }
+
+    #[test]
+    fn a_round_that_follows_a_whole_one_is_too_many() {
+        let mut all = vec![
+            "begin cn-7-0-1 1 1",
+            "begin cn-7-1-1 1 1",
+            "end cn-7-1-1 1 2",
+            "begin cn-7-0-2 2 3",
+        ];
+        all.extend(["begin cn-7-1-2 2 3", "end cn-7-0-2 2 4", "end cn-7-1-2 2 4"]);
+        assert_eq!(payloads(&all).doubled(7, 2), 0, "one was killed in the first");
+        all.push("end cn-7-0-1 1 2");
+        assert_eq!(payloads(&all).doubled(7, 2), 1);
     }
 
     #[test]
     fn payloads_of_one_component_that_run_at_the_same_time_ran_twice() {
         let second = ["begin cn-7-0-1 1 1", "beside cn-7-0-2 2 9", "begin cn-7-0-2 2 9"];
-        assert_eq!(payloads(&second).doubled(7), 1);
+        assert_eq!(payloads(&second).doubled(7, 1), 1);
     }
 
     #[test]
