@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::ids::{Digest, SiteName, Tag};
+use cospan_domain::acquire::{Ask, Lane, LaneWords, Obtainable};
+use cospan_domain::ids::{ComponentIndex, Digest, SiteName, Tag};
+use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Acceptance, Hindrance, SiteShape};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::SiteState;
@@ -28,6 +30,8 @@ pub struct SiteReport {
     pub idle: Option<(Timestamp, Resources)>,
     /// What our attempts there were doing.
     pub observed: Arc<Observed>,
+    /// What could be got there lately.
+    pub obtainable: Arc<Obtainable>,
     /// Since when it has not answered, while it still counts as answering.
     pub silent_since: Option<Timestamp>,
 }
@@ -61,8 +65,24 @@ impl SiteReport {
             labels: description.labels.clone(),
             queues: description.capabilities.queues,
             reservations: description.capabilities.reservations,
+            lane: description.lanes.as_ref().map(|lanes| lanes.own.clone()),
         }));
         self.description = Some(Arc::new(description));
+    }
+
+    /// Whom a component asks at this site, and for what; `words`: how it may choose. `None`
+    /// where the site knows no such difference.
+    pub fn asked(
+        &self,
+        words: Option<LaneWords>,
+        site: &SiteName,
+        job: &Job,
+        index: ComponentIndex,
+    ) -> Option<(Lane, Ask)> {
+        let (words, shape) = (words?, self.shape.as_ref()?);
+        let chosen = words.chosen(&job.spec_of(index)?.at);
+        let lane = shape.lane.as_ref()?.of(&chosen, site, &shape.labels);
+        Some((lane, Ask::new(job.processors_of(index), job.spec.wall_time)))
     }
 }
 
@@ -75,6 +95,7 @@ impl Default for SiteReport {
             shape: None,
             idle: None,
             observed: Arc::default(),
+            obtainable: Arc::default(),
             silent_since: None,
         }
     }

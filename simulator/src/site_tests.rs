@@ -8,7 +8,7 @@ use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Observation, Site};
+use cospan_sites::port::{AttemptOrder, GateDecision, GateState, InQueue, Observation, Site};
 
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::handle::WorldHandle;
@@ -154,7 +154,7 @@ fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].lrm_id, ids[1 - taken_back]);
             let seen = world.status(site.index, &[order.tag]).attempts;
-            assert_eq!(seen[&order.tag], Observation::Queued(None));
+            assert_eq!(seen[&order.tag], Observation::Queued(InQueue::default()));
             assert!(world.remove_attempt(site.index, order.tag).is_err(), "it is in the queue");
             world.cancel(site.index, order.tag, None);
             world.remove_attempt(site.index, order.tag).unwrap();
@@ -258,7 +258,7 @@ fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
     }
     world.site_down(site, DurationMs(60_000));
     world.advance(BEGINS + DurationMs(30_000));
-    assert_eq!(seen(&mut world, site, &order()), Observation::Queued(None));
+    assert_eq!(seen(&mut world, site, &order()), Observation::Queued(InQueue::default()));
     world.advance(BEGINS + DurationMs(90_000));
     let at_gate = seen(&mut world, site, &order());
     assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");

@@ -9,7 +9,7 @@ use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{HostName, InstanceId, RelPath, SiteName};
 use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
 use cospan_sites::contract::{self, SiteFixture, await_seen, order, program, start, tag};
-use cospan_sites::port::{EndedBySite, ExitCause, Observation, Site, SiteError};
+use cospan_sites::port::{EndedBySite, ExitCause, InQueue, Observation, Site, SiteError};
 
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::handle::WorldHandle;
@@ -169,7 +169,7 @@ fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
         start(&*site, &all).await;
         site.submit(&order(tag(2), payload("1000", "0"))).await.unwrap();
         let status = site.status(&[tag(2)]).await.unwrap();
-        assert_eq!(status.attempts[&tag(2)], Observation::Queued(None));
+        assert_eq!(status.attempts[&tag(2)], Observation::Queued(InQueue::default()));
         assert_eq!(status.idle.processors, 0);
     });
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cospan_domain::acquire::Lanes;
 use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag};
@@ -72,6 +73,8 @@ pub struct SiteDescription {
     pub labels: Labels,
     /// What it can do.
     pub capabilities: Capabilities,
+    /// Its partitions; `None`: it knows no such difference.
+    pub lanes: Option<Lanes>,
     /// Name and version of its resource manager, for people.
     pub manager: String,
 }
@@ -93,9 +96,8 @@ pub struct SiteStatus {
 pub enum Observation {
     /// The site answered, and knows nothing under this tag: no job, no directory.
     Absent,
-    /// Waits in the resource manager's queue, which expects to start it at this time, by the
-    /// site's clock, if it says so.
-    Queued(Option<Timestamp>),
+    /// Waits in the resource manager's queue.
+    Queued(InQueue),
     /// Running, but the wrapper has not written `ready` yet.
     Starting,
     /// Waiting at the gate with its processors held.
@@ -126,6 +128,16 @@ pub enum Observation {
     },
     /// The site's answer about this one could not be had or read.
     Unknown(String),
+}
+
+/// An attempt in the queue of its site.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InQueue {
+    /// When it is expected to start, by the site's clock, if the site says so.
+    pub expected: Option<Timestamp>,
+    /// What lets others go first, or what its account has had enough of, in the site's words:
+    /// it waits for that, however much is idle. `None` where that is not said.
+    pub behind: Option<Arc<str>>,
 }
 
 /// Why an attempt ended, or will never run, that has no word of its wrapper that counts.

@@ -17,6 +17,7 @@ mod polls_tests;
 pub mod probe;
 mod queue;
 pub mod remains;
+mod times;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -46,7 +47,8 @@ use crate::port::{
 use crate::wrapper::parameters::Seldom;
 use crate::wrapper::seal::Seal;
 
-pub use options::passed_on;
+pub use options::{LANES, passed_on};
+pub use times::time;
 
 /// Slurm's part of the agent's text.
 const MANAGER: &str = include_str!("slurm/slurm.sh");

@@ -17,6 +17,8 @@ mod tests;
 mod values;
 mod whole;
 
+use cospan_domain::units::DurationMs;
+
 use crate::api::v1::{Format, JobDocument};
 
 /// A script, and where it is from.
@@ -37,6 +39,16 @@ pub(crate) struct Translated {
     pub(crate) job: JobDocument,
     /// What its user should know, each with the line that it is about.
     pub(crate) notes: Vec<(usize, String)>,
+}
+
+/// What a script may be told that it does not say.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    /// What is exported to this process, for `--export=NAME`.
+    pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
+    /// How long what gives no time may run in these partitions, or in those that jobs go to which
+    /// name none; with the partition, and its site.
+    pub(crate) default_time: &'a dyn Fn(Option<&str>) -> Option<(DurationMs, String)>,
 }
 
 /// Why a script is no job.
@@ -66,18 +78,14 @@ pub(crate) fn is_script(file: &str, text: &str) -> bool {
     text.starts_with("#!") && Format::of_file_name(file).is_none()
 }
 
-/// Reads a script as `sbatch` does. `variable` tells what is exported to this process, for
-/// `--export=NAME`.
+/// Reads a script as `sbatch` does.
 ///
 /// # Errors
 /// What it asks for cannot be had here, or cannot be read.
-pub(crate) fn read(
-    script: &Script<'_>,
-    variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Translated, ScriptError> {
+pub(crate) fn read(script: &Script<'_>, around: Around<'_>) -> Result<Translated, ScriptError> {
     launch::check(script)?;
     let (components, mut notes) = options::of_script(script.text)?;
-    let whole = whole::read(script, &components, variable, &mut notes)?;
+    let whole = whole::read(script, &components, around, &mut notes)?;
     let mut job = whole.document;
     let count = components.len();
     for (index, options) in components.iter().enumerate() {

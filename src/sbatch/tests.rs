@@ -8,7 +8,16 @@ use crate::api::v1::label::Place;
 
 fn translated(text: &str) -> Result<Translated, ScriptError> {
     let script = Script { name: "job.sh", text, arguments: &[] };
-    read(&script, &|name| (name == "HERE").then(|| "from here".to_owned()))
+    let variable = |name: &str| (name == "HERE").then(|| "from here".to_owned());
+    let default_time = |names: Option<&str>| {
+        let (minutes, name) = match names {
+            Some("short") => (10, "short"),
+            None => (60, "normal"),
+            Some(_) => return None,
+        };
+        Some((DurationMs(minutes * 60_000), format!("partition {name} of alpha")))
+    };
+    read(&script, Around { variable: &variable, default_time: &default_time })
 }
 
 /// A script with these option lines and a time.
@@ -274,7 +283,8 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
 
 #[test]
 fn a_script_without_a_limit_or_that_is_no_text_is_refused() {
-    assert!(refused("#!/bin/sh\necho\n").1.contains("it gives no --time; say how long"));
+    let (_, told) = refused("#!/bin/sh\n#SBATCH -p odd\necho\n");
+    assert!(told.contains("no site tells a default time of odd; say how long"), "{told}");
     for none in ["0", "UNLIMITED", "INFINITE"] {
         let said = refused(&format!("#!/bin/sh\n#SBATCH -t {none}\n"));
         assert!(said.0 == Some(2) && said.1.contains("no limit"), "{said:?}");
@@ -300,7 +310,8 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
     let arguments = ["a b".to_owned(), "{{".to_owned(), "--".to_owned()];
     let text = script("#SBATCH -a 1-2");
     let script = Script { name: "job.sh", text: &text, arguments: &arguments };
-    let job = read(&script, &|_| None).unwrap().job.into_specs(2).unwrap().remove(0);
+    let around = Around { variable: &|_| None, default_time: &|_| None };
+    let job = read(&script, around).unwrap().job.into_specs(2).unwrap().remove(0);
     let given = job.components[0].program.open().arguments;
     let last: Vec<&str> = given[given.len() - 4..].iter().map(AsRef::as_ref).collect();
     assert_eq!(last, ["--", "a b", "{{", "--"]);
@@ -333,4 +344,19 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_gives_no_time_may_run_as_long_as_its_partition_has_it() {
+    let read = |lines: &str| {
+        let translated = translated(&format!("#!/bin/sh\n{lines}\necho\n")).unwrap();
+        (translated.job.wall_time.to_string(), translated.notes)
+    };
+    let (time, notes) = read("#SBATCH -p short");
+    assert_eq!(time, "10m");
+    let told = "no --time: it may run for 10m, as partition short of alpha has it";
+    assert_eq!(notes, [(1, told.to_owned())]);
+    assert_eq!(read("").0, "1h", "the partition of those who name none");
+    assert_eq!(read("#SBATCH -p short\n#SBATCH hetjob").0, "1h", "they run together");
+    assert_eq!(read("#SBATCH -p short --time=5"), ("5m".into(), Vec::new()), "as it says");
 }

@@ -1,32 +1,9 @@
 //! Values of options, as `sbatch` reads them.
 
-use cospan_domain::units::{Bytes, DurationMs};
+use cospan_domain::units::Bytes;
+pub(super) use cospan_sites::slurm::time;
 
 use crate::api::v1::runner::SignalName;
-
-/// Minutes, `minutes:seconds`, `hours:minutes:seconds`, or `days-` and hours, minutes, seconds.
-pub(super) fn time(text: &str) -> Option<DurationMs> {
-    let numbers = |text: &str| text.split(':').map(whole).collect::<Option<Vec<u64>>>();
-    let (days, hours, minutes, seconds) = match text.split_once('-') {
-        Some((days, clock)) => match numbers(clock)?[..] {
-            [hours] => (whole(days)?, hours, 0, 0),
-            [hours, minutes] => (whole(days)?, hours, minutes, 0),
-            [hours, minutes, seconds] => (whole(days)?, hours, minutes, seconds),
-            _ => return None,
-        },
-        None => match numbers(text)?[..] {
-            [minutes] => (0, 0, minutes, 0),
-            [minutes, seconds] => (0, 0, minutes, seconds),
-            [hours, minutes, seconds] => (0, hours, minutes, seconds),
-            _ => return None,
-        },
-    };
-    let parts = [(days, 86_400_000), (hours, 3_600_000), (minutes, 60_000), (seconds, 1_000)];
-    parts
-        .iter()
-        .try_fold(0_u64, |sum, (count, ms)| sum.checked_add(count.checked_mul(*ms)?))
-        .map(DurationMs)
-}
 
 /// Mebibytes, or with a unit: `4G`, `512M`, `1T`. 0 for all that there is.
 pub(super) fn memory(text: &str) -> Option<Bytes> {
@@ -150,23 +127,6 @@ fn whole(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_is_read_in_all_its_forms() {
-        for (text, seconds) in [
-            ("10", 600),
-            ("90:30", 5_430),
-            ("1:02:03", 3_723),
-            ("2-1", 2 * 86_400 + 3_600),
-            ("1-00:30", 86_400 + 1_800),
-            ("1-01:02:03", 86_400 + 3_723),
-        ] {
-            assert_eq!(time(text), Some(DurationMs::from_secs(seconds)), "{text}");
-        }
-        for text in ["", "x", "1:2:3:4", "-1", "1-", "UNLIMITED", "1h", "1-2-3", "999999999999-0"] {
-            assert_eq!(time(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn memory_is_in_mebibytes_unless_it_says_otherwise() {

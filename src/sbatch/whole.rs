@@ -9,12 +9,15 @@ use cospan_domain::units::DurationMs;
 
 use super::arity::Given;
 use super::options::Options;
-use super::{Script, ScriptError, launch, values};
+use super::{Around, Script, ScriptError, launch, values};
 use crate::api::v1::runner::{SweepDocument, WarningDocument};
 use crate::api::v1::{JobDocument, Length};
 
 /// Names of a limit that is none.
 const NO_LIMIT: [&str; 4] = ["0", "-1", "UNLIMITED", "INFINITE"];
+
+/// What to do about a time that is missing.
+const SAY_TIME: &str = "say how long it runs at most, like #SBATCH --time=1:00:00";
 
 /// Letters behind `%` in the names of files that are known at a site.
 const PATTERN: &str = "AajJNnstux%";
@@ -65,11 +68,11 @@ impl All<'_> {
     }
 }
 
-/// Reads it. `variable` tells what is exported where the script is submitted.
+/// Reads it.
 pub(super) fn read(
     script: &Script<'_>,
     components: &[Options],
-    variable: &dyn Fn(&str) -> Option<String>,
+    around: Around<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<Whole, ScriptError> {
     let all = All(components);
@@ -80,7 +83,7 @@ pub(super) fn read(
     if let Some(indices) = &array {
         of_array(indices, &mut start);
     }
-    export(&all, script.text, variable, &mut start)?;
+    export(&all, script.text, around.variable, &mut start)?;
     let folder = folder(&all, &mut start)?;
     files(&all, folder, &mut start, notes)?;
     if components.len() > 1 {
@@ -97,24 +100,51 @@ pub(super) fn read(
         rerunnable: all.last(&["requeue", "no-requeue"]).is_none_or(|g| g.known.name == "requeue"),
         sweep,
         warning: all.last(&["signal"]).map(warning).transpose()?,
-        ..JobDocument::bare(Length(wall_time(components)?))
+        ..JobDocument::bare(Length(wall_time(components, around, notes)?))
     };
     Ok(Whole { document, start })
 }
 
-/// The longest that any component gives: they run together.
-fn wall_time(components: &[Options]) -> Result<DurationMs, ScriptError> {
-    let remedy = "say how long it runs at most, like #SBATCH --time=1:00:00";
+/// The longest that any component gives: they run together. Where none does, what their
+/// partitions give.
+fn wall_time(
+    components: &[Options],
+    around: Around<'_>,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<DurationMs, ScriptError> {
     let given = components.iter().filter_map(|options| options.last("time"));
     let times = given.map(|given| match values::time(given.text()) {
         Some(DurationMs::ZERO) | None if NO_LIMIT.contains(&given.text()) => {
-            Err(ScriptError::at(given.line, "--time gives no limit", remedy))
+            Err(ScriptError::at(given.line, "--time gives no limit", SAY_TIME))
         }
         Some(time) if time > DurationMs::ZERO => Ok(time),
         _ => Err(given.wrong("write it as minutes, as 1:30:00, or as 2-12:00:00")),
     });
     let longest = times.collect::<Result<Vec<_>, _>>()?.into_iter().max();
-    longest.ok_or_else(|| ScriptError::whole("it gives no --time", remedy))
+    let Some(longest) = longest else { return default_time(components, around, notes) };
+    Ok(longest)
+}
+
+/// The longest that the partitions of its components give what says nothing of it.
+fn default_time(
+    components: &[Options],
+    around: Around<'_>,
+    notes: &mut Vec<(usize, String)>,
+) -> Result<DurationMs, ScriptError> {
+    let mut longest = None;
+    for options in components {
+        let partition = options.last("partition").map(Given::text);
+        let known = (around.default_time)(partition).ok_or_else(|| {
+            let of = partition.map(|names| format!(" of {names}")).unwrap_or_default();
+            let problem = format!("it gives no --time, and no site tells a default time{of}");
+            ScriptError::whole(problem, SAY_TIME)
+        })?;
+        longest = longest.max(Some(known));
+    }
+    let (time, whose) =
+        longest.ok_or_else(|| ScriptError::whole("it gives no --time", SAY_TIME))?;
+    notes.push((1, format!("no --time: it may run for {}, as {whose} has it", Length(time))));
+    Ok(time)
 }
 
 fn indices(given: &Given) -> Result<Indices, ScriptError> {

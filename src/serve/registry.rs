@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::acquire::LaneWords;
 use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
@@ -18,7 +19,7 @@ use cospan_sites::files::fetch::{Fetching, relay};
 use cospan_sites::local::machine::Machine;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
-use cospan_sites::slurm::{SELDOM, SlurmSite};
+use cospan_sites::slurm::{LANES, SELDOM, SlurmSite};
 use cospan_sites::wrapper::seal::Seal;
 use tracing::{info, warn};
 
@@ -59,6 +60,8 @@ struct Kind {
     go_lead: DurationMs,
     /// The same for wrappers that have waited for long and look less often.
     go_lead_held: DurationMs,
+    /// How jobs choose whom they ask within such a site, if it knows that difference.
+    lanes: Option<LaneWords>,
     make: fn(&Ground<'_>, &Section) -> Result<Made, SiteError>,
 }
 
@@ -68,6 +71,7 @@ static KINDS: [Kind; 2] = [
         settle: DurationMs::from_secs(1),
         go_lead: DurationMs::ZERO,
         go_lead_held: DurationMs::ZERO,
+        lanes: None,
         make: local,
     },
     Kind {
@@ -75,6 +79,7 @@ static KINDS: [Kind; 2] = [
         settle: DurationMs::from_secs(50),
         go_lead: DurationMs(1_500),
         go_lead_held: DurationMs(SELDOM.poll.0 + 1_500),
+        lanes: Some(LANES),
         make: slurm,
     },
 ];
@@ -87,6 +92,11 @@ fn of(kind: SiteKind) -> &'static Kind {
 /// How long a submission may still take effect.
 pub(super) fn settle(kind: SiteKind) -> DurationMs {
     of(kind).settle
+}
+
+/// How jobs choose whom they ask within sites of these kinds.
+pub(super) fn lanes(mut kinds: impl Iterator<Item = SiteKind>) -> Option<LaneWords> {
+    kinds.find_map(|kind| of(kind).lanes)
 }
 
 /// How long before a common start gates are opened.

@@ -46,6 +46,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             flexible: PolicyName::new(&config.placement.flexible_policy)?,
             weights: config.placement.weights,
             local_rate: config.placement.local_bandwidth,
+            lanes: registry::lanes(config.site.iter().map(|site| site.kind)),
         },
         history_seed: config.placement.history_seed.0.clone(),
         quotas: quotas(config),

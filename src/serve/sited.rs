@@ -2,12 +2,14 @@
 
 use cospan_actors::api::SiteStanding;
 use cospan_actors::links::LinkStanding;
+use cospan_domain::acquire::Obtainable;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{Obstacle, obstacles};
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationUs, Timestamp};
 
 use crate::api::v1::Instant;
+use crate::api::v1::lane::LaneReport;
 use crate::api::v1::site::{Counts, LinkReport, SiteReport, WindowReport};
 
 /// The report of one site.
@@ -16,6 +18,8 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
     let description = last.description.as_deref();
     let reasons = obstacles(record, last.contact, site.held, true, now);
     let idle = last.idle.as_ref();
+    let known = description.and_then(|description| description.lanes.as_ref());
+    let times = known.into_iter().flat_map(|lanes| &lanes.times);
     let labels = description.map(|d| &d.labels).into_iter().flatten();
     let operator = &record.operator;
     SiteReport {
@@ -57,8 +61,19 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
             .collect(),
         components: site.held,
         injected_faults: Vec::new(),
+        default_partition: known
+            .and_then(|lanes| lanes.own.partition.as_deref().map(str::to_owned)),
+        default_times_ms: times.map(|(name, time)| (name.to_string(), time.0)).collect(),
+        lanes: lanes(&last.obtainable, now),
         links: Vec::new(),
     }
+}
+
+/// What could be got lately.
+fn lanes(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport> {
+    let mut obtainable = obtainable.clone();
+    obtainable.forget(now);
+    obtainable.lanes().map(|(lane, known)| LaneReport::of(lane, known)).collect()
 }
 
 fn silent(since: Timestamp, trouble: Option<&str>) -> String {

@@ -8,6 +8,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Outcome, Reason, SiteVerdict};
 
 use crate::api::v1::explain::VerdictReport;
+use crate::api::v1::lane::WaitReport;
 
 /// Sites of a job that nobody looks at any more.
 pub(super) fn removed<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
@@ -134,6 +135,7 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
 fn why(reason: &Reason, figures: Option<&SiteFigures>) -> String {
     match (reason, obstacles(figures)) {
         (Reason::Closed(_), known) if !known.is_empty() => known,
+        (Reason::Waited { lane, wait }, _) => format!("{lane} was {}", WaitReport::from(wait)),
         _ => reason.to_string(),
     }
 }

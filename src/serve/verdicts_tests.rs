@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cospan_actors::coallocator::{Estimate, Wait};
+use cospan_domain::acquire::{Ask, Lane, Waited};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::{
     ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
@@ -169,6 +170,26 @@ fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
             assert!(here.contains("unusable after 3 errors"), "what it is now: {here}");
         }
     }
+}
+
+#[test]
+fn what_waited_lately_is_told_with_its_times() {
+    let wait = Waited {
+        ask: Ask::new(64, DurationMs::from_secs(1_800)),
+        asked_at: PROBE,
+        why: "Priority".into(),
+        until: PROBE + DurationMs::from_secs(600),
+    };
+    let lane = Lane { partition: Some("short".into()), account: None };
+    let refused = Outcome::Refused(vec![Reason::Waited { lane, wait }]);
+    let verdicts = vec![verdict("leiden", refused)];
+    let reports = of_preview(&Explanation { verdicts, ..explanation(Wait::NotSubmitted) });
+    assert_eq!(codes(&reports), [("leiden", "waited-lately", false)]);
+    assert_eq!(
+        reports[0].detail,
+        "short was asked for 64 processors for 30m00s at 2023-11-14T22:13:20.000Z: waited for \
+         Priority; smaller or shorter until 2023-11-14T22:23:20.000Z"
+    );
 }
 
 #[test]

@@ -104,6 +104,17 @@ impl ClaimField for Field<'_> {
         }
     }
 
+    fn waited_lately(&self, job: &Job, component: ComponentIndex) -> bool {
+        let placed = job.components.get(component.0 as usize);
+        let Some(site) = placed.and_then(|placed| Some(&placed.placement.as_ref()?.site)) else {
+            return false;
+        };
+        let Some(report) = self.shared.live.site(site) else { return false };
+        let words = self.shared.settings.default_policies.lanes;
+        let asked = report.asked(words, site, job, component);
+        asked.is_some_and(|(lane, ask)| report.obtainable.in_the_way(&lane, &ask).is_some())
+    }
+
     fn take(&mut self, site: &SiteName, used: &Resources) {
         let mut idle = self.idle_at(site);
         if let Some(idle) = &mut idle {

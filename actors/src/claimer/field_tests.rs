@@ -30,6 +30,7 @@ fn says(world: &World, name: &str, idle: u32) {
         largest_component: Resources::processors(10),
         labels: Labels::default(),
         capabilities: Capabilities::default(),
+        lanes: None,
         manager: "none".into(),
     });
     world.shared.live.publish(site(name), Arc::new(report));

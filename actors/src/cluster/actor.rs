@@ -1,11 +1,11 @@
 //! The cluster actor: what it owns, and when it looks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, StreamHandler};
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{SiteName, Tag};
 use cospan_domain::machine::Machine;
 use cospan_domain::reserve::ReservationTag;
 use cospan_domain::site::SiteMachine;
@@ -48,6 +48,8 @@ pub struct Cluster {
     /// Reservations that nobody needed at the last look.
     pub(super) orphans: BTreeSet<ReservationTag>,
     pub(super) seen: Seen,
+    /// Attempts that wait for others here, and since when that was seen.
+    pub(super) behind: BTreeMap<Tag, Timestamp>,
     pub(super) schedule: RoundTripSchedule,
     pub(super) gauges: Gauges,
     pub(super) bidder: Bidder,
@@ -94,6 +96,7 @@ impl Cluster {
             reconciling: false,
             orphans: BTreeSet::new(),
             seen: Seen::default(),
+            behind: BTreeMap::new(),
             schedule,
             gauges,
             bidder: Bidder::default(),
@@ -113,6 +116,7 @@ impl Cluster {
     pub(super) fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
         let now = self.now();
+        self.forget_waits(now);
         self.poll_if_due(now, ctx);
         if self.reconcile_due(now) {
             self.reconcile(ctx);
@@ -137,6 +141,7 @@ impl Cluster {
             self.next_reconcile(now),
             self.next_measurement(),
             self.record_due,
+            self.report.obtainable.next_end(),
         ];
         let Some(next) = due.into_iter().flatten().min() else { return };
         if self.wake.as_ref().is_some_and(|(time, _)| *time <= next) {

@@ -5,6 +5,9 @@ mod bidding;
 mod calls;
 mod contact;
 mod gauges;
+mod learning;
+#[cfg(test)]
+mod learning_tests;
 mod poll;
 mod reach;
 #[cfg(test)]

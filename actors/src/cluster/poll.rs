@@ -291,6 +291,7 @@ impl Cluster {
             }
         }
         self.report.observed = Arc::new(Observed { asked_at, clock, attempts: status.attempts });
+        self.learn();
         concerned
     }
 

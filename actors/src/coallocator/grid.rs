@@ -146,6 +146,7 @@ fn site(
         staging_left: None,
         serves_files: serves_files(record, report.contact, now),
         power_per_processor: shared.settings.powers.get(name).copied(),
+        waits: report.obtainable.has_waits().then(|| report.obtainable.clone()),
     }
 }
 

@@ -89,6 +89,7 @@ fn says(world: &World, name: &str, total: u32, idle: u32) {
         largest_component: Resources::processors(total),
         labels: Labels::default(),
         capabilities: Capabilities::default(),
+        lanes: None,
         manager: "none".into(),
     };
     let mut report = SiteReport {

@@ -142,7 +142,7 @@ fn sighting(
         }
         Observation::Unknown(_) => return None,
         Observation::Absent => Sighting::Absent,
-        Observation::Queued(expected) => Sighting::Queued(expected.map(|at| at - clock)),
+        Observation::Queued(queued) => Sighting::Queued(queued.expected.map(|at| at - clock)),
         Observation::Starting => Sighting::Pending,
         Observation::Ready(at_gate) => Sighting::Ready(at_gate.host.clone()),
         Observation::Begun(begun) => Sighting::Begun(begun.host.clone()),

@@ -115,6 +115,7 @@ impl Site for PromptSite {
             largest_component: Resources::processors(self.processors),
             labels: Labels::default(),
             capabilities: Capabilities::default(),
+            lanes: None,
             manager: "prompt".into(),
         })
     }

@@ -5,9 +5,13 @@
 //! A placement says which. Everything after it (gate, common start, restart, accounting,
 //! explanation) is the same for all.
 
+mod lane;
+mod obtainable;
 mod options;
 mod wish;
 
+pub use lane::{Lane, LaneWords, Lanes};
+pub use obtainable::{Ask, Experience, Got, Obtainable, Waited};
 pub use options::{AcquisitionMode, AcquisitionOptions};
 pub use wish::{InvalidWish, ReservationWish};
 

@@ -30,6 +30,12 @@ pub trait ClaimField {
     /// not known.
     fn idle_at(&self, site: &SiteName) -> Option<Resources>;
 
+    /// Whether as much was asked at the component's site lately and waited, so that what is idle
+    /// there is not claimed for it now.
+    fn waited_lately(&self, _job: &Job, _component: ComponentIndex) -> bool {
+        false
+    }
+
     /// Takes from what is idle; more than there is takes all.
     fn take(&mut self, site: &SiteName, used: &Resources);
 
@@ -52,7 +58,12 @@ pub fn plan_claim(
         return plan_restart(job, now, field);
     }
     let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
-    let found = startable(wanted(job), |site| field.idle_at(site));
+    let mut wanted = wanted(job);
+    let waited = |wanted: &Wanted| !wanted.queued && field.waited_lately(job, wanted.component);
+    let kept_back: Vec<ComponentIndex> =
+        wanted.extract_if(.., |wanted| waited(wanted)).map(|wanted| wanted.component).collect();
+    let mut found = startable(wanted, |site| field.idle_at(site));
+    found.not.extend(&kept_back);
     let started = job.components.iter().filter(|component| component.is_claimed()).count();
     if !found.reaches(job.claim_threshold(parameters), started) {
         return plan;
@@ -67,7 +78,9 @@ pub fn plan_claim(
     }
     let start = job.instants.start_estimate.unwrap_or(now);
     for &component in &found.not {
-        if !move_elsewhere(job, component, start.since(now), field, &mut plan) {
+        let moves = move_elsewhere(job, component, start.since(now), field, &mut plan);
+        // Others there would go first.
+        if !moves && !kept_back.contains(&component) {
             preempt(job, component, field, &mut plan);
         }
     }
@@ -84,6 +97,7 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
     for (index, component) in job.indexed().filter(|(_, c)| c.is_claimable(now)) {
         let Some((site, need)) = place_of(job, index) else { continue };
         let staged = component.restart.as_ref().filter(|r| r.step == RestartStep::Staged);
+        let staged = staged.filter(|_| !field.waited_lately(job, index));
         let idle = staged.and_then(|_| field.idle_at(site));
         if idle.as_ref().is_some_and(|idle| idle.covers(&need)) {
             field.take(site, &need);

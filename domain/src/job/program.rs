@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::spec::{ComponentSpec, Executable, Override, Program, Where};
+use super::spec::{ComponentSpec, Executable, Override, Program};
 use crate::content::Content;
 use crate::ids::SiteName;
 use crate::labels::Labels;
@@ -40,11 +40,7 @@ impl ComponentSpec {
     /// The program as it runs at a site: overrides by label first, then by name.
     pub fn program_at(&self, site: &SiteName, labels: &Labels) -> ProgramAtSite {
         let mut result = ProgramAtSite { program: self.program.open(), lrm_options: Vec::new() };
-        let applies = |place: &Where| match place {
-            Where::Site(name) => name == site,
-            Where::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
-        };
-        for (_, change) in self.at.iter().filter(|(place, _)| applies(place)) {
+        for (_, change) in self.at.iter().filter(|(place, _)| place.holds_at(site, labels)) {
             result.apply(change);
         }
         result
@@ -63,7 +59,7 @@ impl ComponentSpec {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::spec::FileRef;
+    use super::super::spec::{FileRef, Where};
     use super::*;
     use crate::ids::{ComponentName, Digest, RelPath};
     use crate::resources::Resources;

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::acquire::InvalidWish;
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
-use crate::labels::Constraint;
+use crate::labels::{Constraint, Labels};
 use crate::resources::Resources;
 use crate::runner::{RunOptions, RunnerError};
 use crate::sparse::Sparse;
@@ -211,6 +211,16 @@ pub enum Where {
     Label(Arc<str>, Arc<str>),
     /// This site.
     Site(SiteName),
+}
+
+impl Where {
+    /// Whether a site with these labels is one of them.
+    pub fn holds_at(&self, site: &SiteName, labels: &Labels) -> bool {
+        match self {
+            Where::Site(name) => name == site,
+            Where::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
+        }
+    }
 }
 
 impl fmt::Display for Where {

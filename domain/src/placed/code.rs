@@ -9,6 +9,7 @@ pub enum ReasonCode {
     NotEnoughIdle,
     QuotaReached,
     SiteFull,
+    Waited,
     StagingFull,
     Avoided,
     NoSplit,
@@ -40,10 +41,11 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them, in order.
-    pub const ALL: [ReasonCode; 30] = [
+    pub const ALL: [ReasonCode; 31] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::QuotaReached,
         ReasonCode::SiteFull,
+        ReasonCode::Waited,
         ReasonCode::StagingFull,
         ReasonCode::Avoided,
         ReasonCode::NoSplit,
@@ -79,6 +81,7 @@ impl ReasonCode {
             ReasonCode::NotEnoughIdle => "not-enough-idle",
             ReasonCode::QuotaReached => "quota-reached",
             ReasonCode::SiteFull => "site-full",
+            ReasonCode::Waited => "waited-lately",
             ReasonCode::StagingFull => "staging-full",
             ReasonCode::Avoided => "avoided-after-error",
             ReasonCode::NoSplit => "no-split",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::network::{Exchange, Network};
 use super::quota::Quota;
+use crate::acquire::{Lane, Obtainable};
 use crate::content::Content;
 use crate::ids::{Digest, SiteName};
 use crate::labels::Labels;
@@ -48,6 +49,8 @@ pub struct GridSite {
     pub serves_files: bool,
     /// What each of its processors does; `None` if nobody said.
     pub power_per_processor: Option<Mflops>,
+    /// What jobs waited for there lately, though it was idle; `None` if they did not.
+    pub waits: Option<Arc<Obtainable>>,
 }
 
 /// What a site is, apart from its load.
@@ -63,6 +66,8 @@ pub struct SiteShape {
     pub queues: bool,
     /// It promises processors for later.
     pub reservations: bool,
+    /// Whom jobs ask there that do not say it themselves; `None`: it knows no such difference.
+    pub lane: Option<Lane>,
 }
 
 /// What a site said of its load, and when.
@@ -182,6 +187,7 @@ impl GridSite {
             staging_left: None,
             serves_files: false,
             power_per_processor: None,
+            waits: None,
         }
     }
 

@@ -9,9 +9,10 @@ use super::reason::Reason;
 use super::remaining::Remaining;
 use super::request::ComponentRequest;
 use super::search::Search;
+use crate::acquire::{Ask, Lane, Obtainable, Waited};
 use crate::placed::ReasonCode;
 use crate::resources::{GFLOPS, Resources};
-use crate::units::Bytes;
+use crate::units::{Bytes, DurationMs};
 
 /// What is done with an obstacle: its code, how much is missing (0 where that
 /// is no number), and how to say it. `Break` ends the search for more. Reasons
@@ -71,7 +72,42 @@ impl Search<'_> {
         if site.shape.is_some() && site.idle.is_some() {
             self.shortages(&request.resources, index, remaining, report)?;
         }
+        if let Some((lane, wait)) = self.waited(request, site) {
+            let reason = || Reason::Waited { lane: lane.clone(), wait: wait.clone() };
+            report(ReasonCode::Waited, 0, &reason)?;
+        }
         Continue(())
+    }
+
+    /// What is idle there need not be ours: a wait because of which this is not claimed now.
+    fn waited<'s>(
+        &self,
+        component: &ComponentRequest,
+        site: &'s GridSite,
+    ) -> Option<(Lane, &'s Waited)> {
+        let (waits, lane, time) = self.lane_at(component, site)?;
+        let ask = Ask { processors: component.resources.processors, time };
+        let wait = waits.in_the_way(&lane, &ask)?;
+        Some((lane, wait))
+    }
+
+    /// The most processors that a component may have at a site, as far as waits there tell.
+    pub(super) fn most_without_wait(&self, component: usize, site: usize) -> u32 {
+        let (component, site) = (self.component(component), &self.grid.sites()[site]);
+        let asked = self.lane_at(component, site);
+        let most = asked.and_then(|(waits, lane, time)| waits.most(&lane, time));
+        most.unwrap_or(u32::MAX)
+    }
+
+    /// Whom it asks there, for how long, and what is known of waits.
+    fn lane_at<'s>(
+        &self,
+        component: &ComponentRequest,
+        site: &'s GridSite,
+    ) -> Option<(&'s Obtainable, Lane, DurationMs)> {
+        let (waits, shape) = (site.waits.as_deref()?, site.shape.as_ref()?);
+        let lane = shape.lane.as_ref()?.of(&component.lanes, &site.name, &shape.labels);
+        Some((waits, lane, self.whole.time()?))
     }
 
     /// All of its input is copied to the site's store, also what lies at the site already; what

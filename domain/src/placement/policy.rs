@@ -12,6 +12,7 @@ use super::reason::{Observer, Reason, Refusal};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
 use super::search::{Choice, Search};
+use crate::acquire::LaneWords;
 use crate::bid::Weights;
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Request;
@@ -136,6 +137,9 @@ pub struct DefaultPolicies {
     pub weights: Weights,
     /// What input is read with that is at its site; `None`: in no time.
     pub local_rate: Option<BitsPerSecond>,
+    /// How jobs choose whom they ask within sites, if any site knows that difference; then it
+    /// matters, too, how long a job runs.
+    pub lanes: Option<LaneWords>,
 }
 
 impl Default for DefaultPolicies {
@@ -145,6 +149,7 @@ impl Default for DefaultPolicies {
             flexible: PolicyName::known(DEFAULT_FLEXIBLE_POLICY),
             weights: Weights::default(),
             local_rate: None,
+            lanes: None,
         }
     }
 }

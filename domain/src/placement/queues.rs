@@ -122,6 +122,8 @@ impl GridSite {
         if !self.has_queue() && matches!(self.acceptance, Acceptance::Open) {
             site.acceptance = Acceptance::Closed(Hindrance::NoQueue);
         }
+        // To wait is what it is there for.
+        site.waits = None;
         if let (Some(shape), Some(belief)) = (&self.shape, &self.idle) {
             let mut idle = shape.total.clone();
             idle.subtract(&self.ours);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::grid::Hindrance;
+use crate::acquire::{Lane, Waited};
 use crate::bid::SiteBid;
 use crate::ids::{ComponentIndex, Digest, PolicyName, SiteName};
 use crate::labels::Constraint;
@@ -39,6 +40,13 @@ pub enum Reason {
     },
     /// The site takes no further submission of ours.
     SiteFull,
+    /// As much was asked there lately, and waited for others or for a limit.
+    Waited {
+        /// Whom it asks within the site.
+        lane: Lane,
+        /// What was asked there.
+        wait: Waited,
+    },
     /// Its input would take more than copies may take there.
     StagingFull {
         /// What its input takes.
@@ -149,6 +157,7 @@ impl Reason {
             Reason::NotEnoughIdle { .. } => ReasonCode::NotEnoughIdle,
             Reason::QuotaReached { .. } => ReasonCode::QuotaReached,
             Reason::SiteFull => ReasonCode::SiteFull,
+            Reason::Waited { .. } => ReasonCode::Waited,
             Reason::StagingFull { .. } => ReasonCode::StagingFull,
             Reason::Avoided => ReasonCode::Avoided,
             Reason::NoSplit { .. } => ReasonCode::NoSplit,
@@ -207,6 +216,12 @@ impl fmt::Display for Reason {
                 write!(f, "needs {needed} {resource}, the quota leaves {usable}")
             }
             Reason::SiteFull => f.write_str("the site takes no more submissions of ours now"),
+            Reason::Waited { lane, wait: Waited { ask, why, .. } } => write!(
+                f,
+                "{lane} was asked for {} processors for {}, which waited for {why}; only what is \
+                 smaller or shorter is claimed there for a while",
+                ask.processors, ask.time
+            ),
             Reason::StagingFull { needed, left } => {
                 write!(f, "its input takes {needed}, and copies may take {left} more there")
             }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::acquire::{AcquisitionMode, AcquisitionOptions};
+use crate::acquire::{AcquisitionMode, AcquisitionOptions, Ask, Lane};
 use crate::bid::Terms;
 use crate::content::{Chunk, Content, Part};
 use crate::ids::{ComponentIndex, PolicyName, SiteName};
@@ -11,6 +11,7 @@ use crate::job::spec::{ComponentSpec, Executable, Feed, JobSpec, Request, Where}
 use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
 use crate::resources::{GFLOPS, Resources};
+use crate::units::DurationMs;
 
 use super::plan::Plan;
 use super::policy::{DefaultPolicies, find_policy, policy_for};
@@ -31,6 +32,9 @@ pub struct PlacementRequest {
     acquisition: AcquisitionOptions,
     /// What all of it asks for as computing power, in GFLOPS.
     gflops: u64,
+    /// How long it runs, where sites are asked by the time: jobs that differ in nothing else are
+    /// alike to all others. In whole minutes.
+    time: Option<DurationMs>,
     /// How distances are measured; as they are by default where the policy measures none, so
     /// that jobs which differ in nothing else stay alike.
     terms: Terms,
@@ -56,6 +60,8 @@ pub struct ComponentRequest {
     pub executable: Option<Content>,
     /// Sites with another executable, in order of application; `None` for one found there.
     pub executable_at: Vec<(Where, Option<Content>)>,
+    /// Whom it asks within sites, where it says so itself, in order of application.
+    pub lanes: Vec<(Where, Lane)>,
     /// Sites where it failed by a fault of the site. They are passed over as long as
     /// another site that takes placements could hold it (KOALA, section 8).
     pub avoid: BTreeSet<SiteName>,
@@ -103,6 +109,7 @@ impl PlacementRequest {
             splits,
             acquisition,
             gflops,
+            time: None,
             terms: Terms::default(),
         }
     }
@@ -130,11 +137,13 @@ impl PlacementRequest {
         let components = components.map(|(index, component)| {
             let part_of = |of| spec.part_of(index, of);
             ComponentRequest::of_component(component, avoid(index), part_of)
+                .with_lanes_of(component, defaults)
         });
         let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
         Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
             .with_acquisition(spec.run.acquisition)
             .with_terms_of(spec, defaults)
+            .with_time_of(spec, defaults)
     }
 
     /// The same, with distances measured in this way.
@@ -152,6 +161,17 @@ impl PlacementRequest {
         self.with_terms(terms)
     }
 
+    /// The same, for as long as the job runs, where any site is asked by the time.
+    fn with_time_of(self, spec: &JobSpec, defaults: &DefaultPolicies) -> Self {
+        let time = defaults.lanes.map(|_| Ask::new(0, spec.wall_time).time);
+        self.with_time(time)
+    }
+
+    /// The same, for so long.
+    pub fn with_time(self, time: Option<DurationMs>) -> Self {
+        Self { time, ..self }
+    }
+
     /// The same, to get its processors in these ways.
     pub fn with_acquisition(self, acquisition: AcquisitionOptions) -> Self {
         Self { acquisition, ..self }
@@ -163,7 +183,9 @@ impl PlacementRequest {
         let avoid = job.components.get(index.0 as usize).map(|c| c.avoid.clone());
         let avoid = avoid.unwrap_or_default();
         let part_of = |of| job.part_of(index, of);
-        let mut component = ComponentRequest::of_component(job.spec_of(index)?, avoid, part_of);
+        let spec = job.spec_of(index)?;
+        let mut component =
+            ComponentRequest::of_component(spec, avoid, part_of).with_lanes_of(spec, defaults);
         component.gflops = job.gflops_of(index)?;
         component.resources = job.resources_of(index)?;
         let own = job.spec.policy.as_ref();
@@ -178,7 +200,8 @@ impl PlacementRequest {
         Some(
             Self::new(policy, request, job.spec.rerunnable, vec![component])
                 .with_acquisition(AcquisitionOptions { mode, ..job.spec.run.acquisition })
-                .with_terms_of(&job.spec, defaults),
+                .with_terms_of(&job.spec, defaults)
+                .with_time_of(&job.spec, defaults),
         )
     }
 
@@ -210,6 +233,11 @@ impl PlacementRequest {
     /// How its distance to a site is measured.
     pub fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// How long it runs, where sites are asked by the time.
+    pub fn time(&self) -> Option<DurationMs> {
+        self.time
     }
 
     /// What all of it asks for as computing power, in GFLOPS.
@@ -281,6 +309,7 @@ impl ComponentRequest {
             chunks: BTreeMap::new(),
             executable: None,
             executable_at: Vec::new(),
+            lanes: Vec::new(),
             avoid: BTreeSet::new(),
         }
     }
@@ -325,8 +354,15 @@ impl ComponentRequest {
             chunks: named(bound(Feed::Chunk).map(|of| Chunk::of_part(of, part_of(of)))),
             executable: staged(&component.program.executable),
             executable_at: executable_at.collect(),
+            lanes: Vec::new(),
             avoid,
         }
+    }
+
+    /// The same, asking within sites as its specification says, where any site has lanes.
+    fn with_lanes_of(self, component: &ComponentSpec, defaults: &DefaultPolicies) -> Self {
+        let lanes = defaults.lanes.map(|words| words.chosen(&component.at)).unwrap_or_default();
+        Self { lanes, ..self }
     }
 
     /// Whether anything must be at its site before it can start there.
@@ -351,11 +387,8 @@ impl ComponentRequest {
         site: &SiteName,
         labels: &Labels,
     ) -> impl Iterator<Item = Content> + use<'a> {
-        let applies = |place: &Where| match place {
-            Where::Site(name) => name == site,
-            Where::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
-        };
-        let change = self.executable_at.iter().rev().find(|(place, _)| applies(place));
+        let mut changes = self.executable_at.iter().rev();
+        let change = changes.find(|(place, _)| place.holds_at(site, labels));
         let executable = change.map_or(self.executable, |(_, content)| *content);
         let is_read =
             |content: &Content| self.inputs.contains(content) || self.chunks.contains_key(content);

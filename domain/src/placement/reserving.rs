@@ -50,6 +50,6 @@ impl GridSite {
         let asked_at = self.idle.as_ref().map(|belief| belief.asked_at).unwrap_or_default();
         let idle = Some(Belief { idle: shape.total.clone(), asked_at });
         let nothing = Resources::default();
-        Some(Self { idle, pending: nothing.clone(), ours: nothing, ..self.clone() })
+        Some(Self { idle, pending: nothing.clone(), ours: nothing, waits: None, ..self.clone() })
     }
 }

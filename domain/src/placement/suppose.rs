@@ -77,6 +77,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
             }
             Reason::QuotaReached { .. } | Reason::QuotaTooSmall { .. } => is_quota_short = true,
             Reason::SiteFull => site.room = site.room.map(|room| room.saturating_add(1)),
+            Reason::Waited { .. } => site.waits = None,
             Reason::StagingFull { needed, left } => {
                 let more = needed.0.saturating_sub(left.0);
                 site.staging_left = site.staging_left.map(|bytes| bytes + Bytes(more));

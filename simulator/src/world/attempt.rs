@@ -7,7 +7,9 @@ use cospan_domain::job::spec::Executable;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::ReservationTag;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
-use cospan_sites::port::{AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, Observation};
+use cospan_sites::port::{
+    AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, InQueue, Observation,
+};
 
 use super::batch::LrmJobId;
 
@@ -194,7 +196,7 @@ impl Attempt {
         let host = || self.host.clone();
         match &self.stage {
             Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
-            Stage::Queued => Observation::Queued(None),
+            Stage::Queued => Observation::Queued(InQueue::default()),
             Stage::Starting => Observation::Starting,
             Stage::AtGate { since, held_at } => {
                 Observation::Ready(AtGate { host: host(), since: *since, held_at: *held_at })

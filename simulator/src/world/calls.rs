@@ -40,6 +40,7 @@ impl World {
                 queues: self.sites[site.0].queues,
                 reservations: self.sites[site.0].grants(),
             },
+            lanes: None,
             manager: "simulated".into(),
         }
     }

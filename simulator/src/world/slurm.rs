@@ -24,8 +24,8 @@ config SLURM_VERSION           = 22.05.8
 nodes normal*|{nodes}|{each}|64000|(null)|(null)
 ";
 
-/// `sinfo -o '%P|%a|%C|%l'`.
-const LOAD: &str = "load normal*|up|{allocated}/{idle}/{other}/{total}|1-00:00:00
+/// `sinfo -o '%P|%a|%C|%l|%L'`.
+const LOAD: &str = "load normal*|up|{allocated}/{idle}/{other}/{total}|1-00:00:00|n/a
 ";
 
 /// `squeue -o '%i|%T|%r|%C|%V|%S|%e|%Z|%j|%k'` with times in seconds.

@@ -29,6 +29,7 @@ impl Shared {
             largest_component: self.config.total.clone(),
             labels: labels(&self.config),
             capabilities: Capabilities { queues: false, reservations: true },
+            lanes: None,
             manager: format!("processes on this machine, through {}", self.config.shell.display()),
         })
     }

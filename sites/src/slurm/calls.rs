@@ -1,5 +1,8 @@
 //! The calls of the port as requests to the agent.
 
+use std::sync::Arc;
+
+use cospan_domain::acquire::{Lane, Lanes};
 use cospan_domain::ids::{LrmId, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -7,7 +10,7 @@ use super::errors;
 use super::options::{name, options};
 use super::polls::FILES_SETTLE;
 use super::queue::{self, Job};
-use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting};
+use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting, times};
 use crate::agent::{Answer, Failure, Request};
 use crate::local::root::nonce;
 use crate::port::{
@@ -45,8 +48,20 @@ impl SlurmSite {
             total,
             labels,
             capabilities: Capabilities { queues: self.config.queues, reservations: false },
+            lanes: Some(self.lanes(&answer)),
             manager: format!("Slurm {}, cluster {}", word("SLURM_VERSION"), word("ClusterName")),
         })
+    }
+
+    /// Where jobs go that say nothing of it themselves, and how long they may run.
+    fn lanes(&self, answer: &Answer) -> Lanes {
+        let default = || queue::default_partition(answer.all("load")).map(Arc::from);
+        let partition = self.config.partition.as_deref().map(Arc::from);
+        let own = Lane {
+            partition: partition.or_else(default),
+            account: self.config.account.as_deref().map(Arc::from),
+        };
+        Lanes { own, times: times::of_partitions(answer.all("load")) }
     }
 
     /// Those that are ours.

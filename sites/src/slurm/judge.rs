@@ -74,7 +74,7 @@ pub(super) fn judge(known: Known<'_>) -> Observation {
         return Observation::Absent;
     }
     match verdict(known.word(), known.left(), known.is_settled()) {
-        Verdict::Queued => Observation::Queued(known.job.and_then(|job| job.start_at)),
+        Verdict::Queued => Observation::Queued(known.job.map(Job::in_queue).unwrap_or_default()),
         verdict => observed(verdict, known.evidence, || said(known)),
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     use cospan_domain::units::Timestamp;
 
     use super::*;
-    use crate::port::{EndedBySite, ExitCause, GateState};
+    use crate::port::{EndedBySite, ExitCause, GateState, InQueue};
     use crate::slurm::queue::word;
     use crate::wrapper::state::{ProcessName, Ready};
 
@@ -172,7 +172,10 @@ mod tests {
         let early = Known { asked_again: false, ..put_back };
         assert!(is_outdated(early) && matches!(judge(early), Observation::Unknown(_)));
         let evidence = Evidence { perhaps_begun: true, ..of_job("4") };
-        assert_eq!(judge(known(Some(&waiting), Some(&evidence))), Observation::Queued(None));
+        assert_eq!(
+            judge(known(Some(&waiting), Some(&evidence))),
+            Observation::Queued(InQueue::default())
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cospan_domain::acquire::LaneWords;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
@@ -61,6 +62,10 @@ const WITH_VALUE: &[&str] = &[
     "tmp",
     "wckey",
 ];
+
+/// How a job chooses its partition and account.
+pub const LANES: LaneWords =
+    LaneWords { partition: &["--partition=", "-p"], account: &["--account=", "-A"] };
 
 /// Options that say in their own way how much memory, and how many GPUs: what an attempt says of
 /// it as a total is left out then.

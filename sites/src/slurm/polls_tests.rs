@@ -11,7 +11,7 @@ use cospan_domain::units::DurationMs;
 use super::{SlurmConfig, SlurmSite};
 use crate::contract::{order, script, tag};
 use crate::exec::{Command, Ended, Exec, ExecError, Output, Work};
-use crate::port::{Observation, Site, SiteStatus};
+use crate::port::{InQueue, Observation, Site, SiteStatus};
 
 /// A cluster whose jobs, load and files are what a test says they are.
 #[derive(Debug, Default)]
@@ -148,7 +148,7 @@ async fn what_was_submitted_waits_until_slurm_is_asked() {
     order.resources = Resources::processors(3);
     site.submit(&order).await.unwrap();
     let status = look(&site).await;
-    assert_eq!(*seen(&status), Observation::Queued(None));
+    assert_eq!(*seen(&status), Observation::Queued(InQueue::default()));
     assert_eq!(status.idle.processors, 61);
     assert_eq!(cluster.asked(), ["queue load", ""]);
 }

@@ -3,6 +3,7 @@
 use cospan_domain::ids::Tag;
 use cospan_domain::units::Timestamp;
 
+use crate::port::InQueue;
 use crate::verdict::Word;
 
 /// One of our jobs.
@@ -24,6 +25,12 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// As it waits.
+    pub(super) fn in_queue(&self) -> InQueue {
+        let behind = lets_others_go_first(&self.reason).then(|| self.reason.as_str().into());
+        InQueue { expected: self.start_at, behind }
+    }
+
     /// Whether it may still do something.
     pub(super) fn is_active(&self) -> bool {
         self.word.is_active()
@@ -98,9 +105,20 @@ pub(super) fn word(state: &str, reason: &str) -> Word {
     }
 }
 
+/// A reason may go on behind its name: "BadConstraints, ..." or "(node list)".
+fn name_of(reason: &str) -> &str {
+    reason.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default()
+}
+
+/// Whether a job that waits for this may wait though what it asks for is idle: others are
+/// before it, or its account, or quality of service, has all that it may have.
+fn lets_others_go_first(reason: &str) -> bool {
+    let name = name_of(reason);
+    name == "Priority" || ["Assoc", "QOS"].iter().any(|limit| name.starts_with(limit))
+}
+
 fn waits(reason: &str) -> Word {
-    // A reason may go on behind its name: "BadConstraints, ..." or "(node list)".
-    let name = reason.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let name = name_of(reason);
     let per_job = name.ends_with("PerJob") || name.ends_with("PerJobLimit");
     if NEVER.contains(&name) || per_job {
         Word::NeverRuns
@@ -121,6 +139,11 @@ pub(super) struct Load {
     pub(super) idle: u32,
     /// All but those of nodes that are out of order.
     pub(super) total: u32,
+}
+
+/// The partition that jobs go to which name none.
+pub(super) fn default_partition<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    lines.find_map(|line| line.split('|').next()?.strip_suffix('*'))
 }
 
 /// Adds up the lines of `sinfo` that speak of a partition, or of the default one: name,
@@ -236,6 +259,19 @@ mod tests {
         assert_eq!(word("PENDING", "launch failed requeued held"), Word::LaunchFailed);
         assert_eq!(word("FAILED", "JobLaunchFailure"), Word::LaunchFailed);
         assert_eq!(word("RUNNING", "PartitionTimeLimit"), Word::Running);
+    }
+
+    #[test]
+    fn waits_for_others_or_a_limit_are_told_from_waits_for_processors() {
+        for reason in ["Priority", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"] {
+            let line = line("PENDING", TAG, TAG).replacen("None", reason, 1);
+            let seen = read(&line).unwrap().in_queue();
+            assert_eq!(seen.behind.as_deref(), Some(reason));
+            assert_eq!(seen.expected, Some(Timestamp(1_795_567_551_000)));
+        }
+        for reason in ["Resources", "None", "BeginTime", "Dependency", "PartitionDown", ""] {
+            assert!(!lets_others_go_first(reason), "{reason}");
+        }
     }
 
     #[test]

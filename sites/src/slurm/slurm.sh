@@ -37,7 +37,7 @@ lrm_queue() {
 }
 
 lrm_load() {
-    load=$(limited sinfo -h -o '%P|%a|%C|%l' 2>&1) || fail unsent "$load"
+    load=$(limited sinfo -h -o '%P|%a|%C|%l|%L' 2>&1) || fail unsent "$load"
     lines "$load" load
 }
 

@@ -7,7 +7,7 @@ use cospan_domain::units::Timestamp;
 
 use super::seal::Seal;
 use super::state::{self, ProcessName, Ready};
-use crate::port::{AtGate, Begun, Exit, ExitCause, GateState, Observation};
+use crate::port::{AtGate, Begun, Exit, ExitCause, GateState, InQueue, Observation};
 use crate::verdict::{Left, Verdict};
 
 /// What is found under the name of a state file.
@@ -130,7 +130,7 @@ pub(crate) fn observed(
     match verdict {
         Verdict::Absent => Observation::Absent,
         Verdict::Untold => Observation::Unknown(UNTOLD.to_owned()),
-        Verdict::Queued => Observation::Queued(None),
+        Verdict::Queued => Observation::Queued(InQueue::default()),
         Verdict::Standing
         | Verdict::Void
         | Verdict::TooLate

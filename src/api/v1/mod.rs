@@ -14,6 +14,7 @@ pub mod from_domain;
 pub mod happened;
 pub mod job;
 pub mod label;
+pub mod lane;
 pub mod last_words;
 mod located;
 pub mod mistakes;

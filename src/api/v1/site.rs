@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::lane::LaneReport;
 use super::quantity::Instant;
 
 /// Counts by name: `processors`, `memory_mb`, `gpus`, ...
@@ -56,6 +57,15 @@ pub struct SiteReport {
     /// Faults that are being injected on purpose into the calls to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub injected_faults: Vec<String>,
+    /// The partition that jobs go to which name none, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_partition: Option<String>,
+    /// How long jobs may run that do not say it themselves, by partition, in milliseconds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub default_times_ms: BTreeMap<String, u64>,
+    /// What could be got lately of its partitions, if it has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneReport>,
     /// Links that bring files to it; only where one site is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkReport>,

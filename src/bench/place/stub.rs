@@ -125,6 +125,7 @@ impl Site for StubSite {
             largest_component: self.all(),
             labels: Labels::new(),
             capabilities: Capabilities::default(),
+            lanes: None,
             manager: "none".into(),
         })
     }

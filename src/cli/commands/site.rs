@@ -4,6 +4,7 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use super::cluster;
 use crate::api::v1::Instant;
+use crate::api::v1::lane::{LaneReport, WaitReport};
 use crate::api::v1::site::{
     Counts, ForceOrder, LinkReport, SiteList, SiteReport, WindowEnd, WindowReport,
 };
@@ -154,6 +155,9 @@ fn show(site: &SiteReport) -> String {
         ("Labels", labels.join(", ")),
         ("Manager", site.manager.clone().unwrap_or_default()),
         ("Heard", heard(site)),
+        ("Default times", times(site)),
+        ("Got lately", each(&site.lanes, got)),
+        ("Not asked now", each(&site.lanes, waits)),
         ("Errors in a row", site.consecutive_errors.to_string()),
         ("Last error", site.last_error.clone().unwrap_or_default()),
         ("Next probe", site.next_probe_at.map(clock).unwrap_or_default()),
@@ -167,6 +171,40 @@ fn show(site: &SiteReport) -> String {
         text.push_str(&columns(&heading, &rows));
     }
     text
+}
+
+/// How long jobs may run that do not say it, by partition.
+fn times(site: &SiteReport) -> String {
+    let times = site.default_times_ms.iter();
+    let times = times.map(|(partition, ms)| format!("{} in {partition}", DurationMs(*ms)));
+    times.collect::<Vec<_>>().join(", ")
+}
+
+/// What there is to say of lanes.
+fn each(lanes: &[LaneReport], say: fn(&LaneReport) -> Option<String>) -> String {
+    lanes.iter().filter_map(say).collect::<Vec<_>>().join("; ")
+}
+
+fn got(lane: &LaneReport) -> Option<String> {
+    let got = lane.got?;
+    Some(format!("{got} in {}, {} ago", lane.lane, age(got.at, now())))
+}
+
+/// So much waited: what is as large and as long is not asked for a while.
+fn waits(lane: &LaneReport) -> Option<String> {
+    let wait = |wait: &WaitReport| {
+        let length = DurationMs(wait.wall_time_ms);
+        format!(
+            "{} processors for {length} or more in {} until {} ({} ago they waited for {})",
+            wait.processors,
+            lane.lane,
+            clock(wait.until),
+            age(wait.asked_at, now()),
+            wait.why
+        )
+    };
+    let waits: Vec<String> = lane.waits.iter().map(wait).collect();
+    (!waits.is_empty()).then(|| waits.join("; "))
 }
 
 fn link(link: &LinkReport) -> Vec<String> {
@@ -187,7 +225,29 @@ fn link(link: &LinkReport) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::units::Timestamp;
+
     use super::*;
+    use crate::api::v1::lane::GotReport;
+
+    #[test]
+    fn what_could_be_got_lately_and_what_waited_is_shown_by_partition() {
+        let ago = |minutes: u64| Instant(Timestamp(now().0 - 60_000 * minutes));
+        let got = GotReport { processors: 8, wall_time_ms: 600_000, at: ago(5) };
+        let wait = WaitReport {
+            processors: 64,
+            wall_time_ms: 1_800_000,
+            asked_at: ago(3),
+            why: "Priority".into(),
+            until: Instant(Timestamp(1_772_366_400_000)),
+        };
+        let lane = LaneReport { lane: "short".into(), got: Some(got), waits: vec![wait] };
+        let text = show(&SiteReport { lanes: vec![lane], ..SiteReport::default() });
+        assert!(text.contains("8 processors for 10m00s in short, 5m ago"), "{text}");
+        let waited = "64 processors for 30m00s or more in short until 2026-03-01 12:00:00Z \
+                      (3m ago they waited for Priority)";
+        assert!(text.contains(waited), "{text}");
+    }
 
     #[test]
     fn a_link_shows_what_counts_and_when_each_half_of_it_was_measured() {

@@ -1,6 +1,7 @@
 //! `cospan submit`
 
 mod bring;
+mod default_time;
 mod line;
 
 use std::io::Read;
@@ -43,7 +44,7 @@ const LONGEST_PAUSE_S: u64 = 10;
 pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
     let (mut jobs, origins) = match args.files.is_empty() {
         true => (vec![line::job(&args.line, &args.words)?], vec![Origin::here("the command line")]),
-        false => read_jobs(&args.files, &args.words)?,
+        false => read_jobs(context, &args.files, &args.words)?,
     };
     if let Some(earliest) = args.start {
         let start =
@@ -146,6 +147,7 @@ fn at_its_file(error: ClientError, origins: &[Origin]) -> CliError {
 
 /// The jobs of all files, and where each is from. Only one that is a script takes arguments.
 fn read_jobs(
+    context: &Context,
     files: &[PathBuf],
     arguments: &[String],
 ) -> Result<(Vec<JobDocument>, Vec<Origin>), CliError> {
@@ -166,7 +168,7 @@ fn read_jobs(
             return Err(CliError::usage(problem, "submit each script by a command of its own"));
         }
         let parsed = match is_script {
-            true => vec![read_script(file, &name, &text, arguments)?],
+            true => vec![read_script(context, file, &name, &text, arguments)?],
             false => {
                 let format = Format::of_file_name(&name).unwrap_or_else(|| Format::guess(&text));
                 mistakes::read(&text, format).map_err(|errors| parse_errors(&name, &errors))?
@@ -187,6 +189,7 @@ fn read_jobs(
 
 /// The job of a batch script.
 fn read_script(
+    context: &Context,
     file: &Path,
     shown: &str,
     text: &str,
@@ -195,7 +198,9 @@ fn read_script(
     let of_file = file.file_name().and_then(|name| name.to_str()).filter(|name| *name != "-");
     let script = sbatch::Script { name: of_file.unwrap_or("sbatch"), text, arguments };
     let variable = |name: &str| std::env::var(name).ok();
-    let translated = sbatch::read(&script, &variable).map_err(|error| {
+    let default_time = |names: Option<&str>| default_time::told(context, names);
+    let around = sbatch::Around { variable: &variable, default_time: &default_time };
+    let translated = sbatch::read(&script, around).map_err(|error| {
         let line = error.line.map(|line| format!(":{line}")).unwrap_or_default();
         CliError::usage(format!("{shown}{line}: {}", error.problem), error.remedy)
     })?;

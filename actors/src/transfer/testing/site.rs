@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cospan_domain::acquire::{Lane, Lanes};
 use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
@@ -28,6 +29,8 @@ pub(crate) struct Inside {
     pub(crate) hung: usize,
     /// Its processors, all idle.
     pub(crate) processors: u32,
+    /// Whom jobs ask here that do not say it themselves.
+    pub(crate) lane: Option<Lane>,
     /// How long a message takes to a host and back; `None`: it never answers.
     pub(crate) round_trips: BTreeMap<HostName, Option<DurationUs>>,
     /// Hosts that it was told to measure the way to, and when.
@@ -83,6 +86,7 @@ impl FakeSite {
             hanging: false,
             hung: 0,
             processors: 0,
+            lane: None,
             round_trips: BTreeMap::new(),
             measured: Vec::new(),
             files: BTreeMap::new(),
@@ -158,12 +162,14 @@ impl Site for FakeSite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        let all = Resources::processors(self.answering()?.processors);
+        let inside = self.answering()?;
+        let all = Resources::processors(inside.processors);
         Ok(SiteDescription {
             total: all.clone(),
             largest_component: all,
             labels: Labels::default(),
             capabilities: Capabilities::default(),
+            lanes: inside.lane.clone().map(|own| Lanes { own, ..Lanes::default() }),
             manager: "none".into(),
         })
     }

@@ -36,11 +36,18 @@ struct Field {
     idle: BTreeMap<SiteName, u32>,
     at_b: Vec<Victim>,
     file_to_c: DurationMs,
+    /// Where as much waited lately.
+    waited: Option<SiteName>,
 }
 
 impl ClaimField for Field {
     fn idle_at(&self, site: &SiteName) -> Option<Resources> {
         self.idle.get(site).map(|idle| Resources::processors(*idle))
+    }
+
+    fn waited_lately(&self, job: &Job, component: ComponentIndex) -> bool {
+        let placed = job.components[component.0 as usize].placement.as_ref();
+        placed.is_some_and(|placed| self.waited.as_ref() == Some(&placed.site))
     }
 
     fn take(&mut self, site: &SiteName, used: &Resources) {
@@ -91,6 +98,7 @@ fn field() -> Field {
             victim(104, Priority::SuperLow, 3, 150),
         ],
         file_to_c: DurationMs::ZERO,
+        waited: None,
     }
 }
 
@@ -175,6 +183,21 @@ fn lower_jobs_at_its_site_give_way_to_a_component_that_fits_nowhere() {
         assert_eq!(world.phase(), PhaseKind::Claiming);
         assert_eq!(next_try(&world), None, "it leaves the claiming queue");
     }
+}
+
+#[test]
+fn where_as_much_waited_lately_nothing_is_claimed_or_preempted() {
+    let waits = |at: SiteName| {
+        let mut field = Field { waited: Some(at), ..field() };
+        let attempt = plan(&job_at(240, 0, 8), &mut field);
+        (started(&attempt), preempted(&attempt), moved(&attempt))
+    };
+    assert_eq!(waits(c()), (vec![1, 2, 3], vec![2], vec![]), "elsewhere");
+    assert_eq!(waits(a()), (vec![2, 3], vec![], vec![(3, a())]), "16 at A stay unclaimed");
+    let mut field = Field { waited: Some(b()), ..field() };
+    field.idle = BTreeMap::from([(a(), 16), (b(), 16), (c(), 0)]);
+    let attempt = plan(&job_at(240, 0, 17), &mut field);
+    assert_eq!((self::started(&attempt), self::preempted(&attempt)), (vec![1, 2], vec![]));
 }
 
 /// Vectors I-5 and I-6.

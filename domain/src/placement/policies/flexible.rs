@@ -174,6 +174,7 @@ fn usable(
     let Some(shape) = &context.grid.sites()[site].shape else { return 0 };
     let largest = &shape.largest_component;
     let left = context.remaining.processors()[site].min(largest.processors);
+    let left = left.min(search.most_without_wait(0, site));
     let other = |name: &str| context.remaining.other(site, name).min(largest.other(name));
     let most = total.most_of(left, other);
     with_room_for_input(search, context, site, most, total.processors)

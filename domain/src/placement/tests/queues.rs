@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::acquire::{Acquisition, AcquisitionMode, AcquisitionOptions, QueueLimits};
-use crate::placement::testing::{explained, grid, placed, site, site_of, sites_of, sizes};
+use crate::acquire::{
+    Acquisition, AcquisitionMode, AcquisitionOptions, Ask, Lane, Obtainable, QueueLimits,
+};
+use crate::job::spec::{Flexible, Where};
+use crate::placement::testing::{
+    explained, flexible, grid, placed, request as request_of, shares_of, site, site_name, site_of,
+    sites_of, sizes,
+};
 use crate::placement::{GridSite, Hindrance, Outcome, PlacementRequest, Reason, SiteShape};
 use crate::resources::Resources;
-use crate::units::DurationMs;
+use crate::units::{DurationMs, Timestamp};
 
 /// A site of so many processors, all in use, so many of them by us; jobs may wait there.
 fn busy(name: &str, total: u32, ours: u32) -> GridSite {
@@ -74,4 +80,65 @@ fn an_explanation_tells_of_the_way_that_was_taken() {
     assert_eq!(outcomes(&told), [true, false]);
     let (_, told) = explained(&wants(AcquisitionMode::Auto, sizes(&[65])), &queue);
     assert_eq!(told.verdicts.len(), 2, "what is idle, where no queue serves either");
+}
+
+/// A site of 64 idle processors, where 32 for an hour waited lately in its partition `short`.
+fn awaited(name: &str, queues: bool) -> GridSite {
+    let mut site = site_of(name, Resources::processors(64), Resources::processors(64));
+    let shape = site.shape.as_deref().cloned().unwrap();
+    site.shape = Some(Arc::new(SiteShape { queues, lane: Some(lane("short")), ..shape }));
+    let mut waits = Obtainable::default();
+    let ask = Ask::new(32, DurationMs::from_secs(3_600));
+    waits.waited(lane("short"), ask, &"Priority".into(), Timestamp(1), Timestamp(2));
+    GridSite { waits: Some(waits.into()), ..site }
+}
+
+fn lane(partition: &str) -> Lane {
+    Lane { partition: Some(partition.into()), account: None }
+}
+
+fn for_hours(hours: u64, request: PlacementRequest) -> PlacementRequest {
+    request.with_time(Some(DurationMs::from_secs(3_600 * hours)))
+}
+
+#[test]
+fn what_is_idle_where_as_much_waited_lately_is_not_claimed() {
+    let grid = grid([awaited("A", false), site("C", 40)]);
+    let at = |request: &PlacementRequest| {
+        placed(request, &grid).map(|plan| plan.placements[0].site.clone())
+    };
+    assert_eq!(at(&for_hours(1, sizes(&[32]))).unwrap().as_str(), "C");
+    assert_eq!(at(&for_hours(1, sizes(&[31]))).unwrap().as_str(), "A", "smaller");
+    assert_eq!(at(&for_hours(0, sizes(&[64]))).unwrap().as_str(), "A", "shorter");
+    let refusal = at(&for_hours(2, sizes(&[48]))).unwrap_err();
+    assert!(matches!(refusal.reason, Reason::NotEnoughIdle { .. }), "at C: {refusal}");
+}
+
+#[test]
+fn a_component_that_asks_another_partition_is_not_kept_from_what_is_idle() {
+    let grid = grid([awaited("A", false)]);
+    let refusal = placed(&for_hours(1, sizes(&[40])), &grid).unwrap_err();
+    assert_eq!(refusal.reason.code().as_str(), "waited-lately");
+    assert!(refusal.to_string().contains("short was asked for 32 processors"), "{refusal}");
+    let mut request = sizes(&[40]).components().to_vec();
+    request[0].lanes = vec![(Where::Site(site_name("A")), lane("long"))];
+    assert_eq!(sites_of(&placed(&for_hours(1, request_of(request)), &grid).unwrap()), ["A"]);
+}
+
+#[test]
+fn a_job_may_wait_in_a_queue_where_as_much_waited_before() {
+    let grid = grid([awaited("A", true)]);
+    let plan = placed(&wants(AcquisitionMode::Auto, for_hours(1, sizes(&[40]))), &grid).unwrap();
+    assert!(plan.placements[0].acquisition.is_queued());
+    let plan = placed(&wants(AcquisitionMode::Auto, for_hours(1, sizes(&[30]))), &grid).unwrap();
+    assert!(!plan.placements[0].acquisition.is_queued());
+}
+
+#[test]
+fn a_flexible_job_is_split_so_that_no_part_is_as_large_as_what_waited() {
+    let whole = flexible("flexible-cluster-minimization", 60, Flexible::default());
+    let grid = grid([awaited("A", false), site("C", 40)]);
+    assert_eq!(shares_of(&placed(&for_hours(1, whole), &grid).unwrap()), [("C", 40), ("A", 20)]);
+    let all = flexible("flexible-cluster-minimization", 71, Flexible::default());
+    assert_eq!(shares_of(&placed(&for_hours(1, all), &grid).unwrap()), [("C", 40), ("A", 31)]);
 }

@@ -10,7 +10,8 @@ fn after(code: ReasonCode) -> Option<ReasonCode> {
     match code {
         NotEnoughIdle => Some(QuotaReached),
         QuotaReached => Some(SiteFull),
-        SiteFull => Some(StagingFull),
+        SiteFull => Some(Waited),
+        Waited => Some(StagingFull),
         StagingFull => Some(Avoided),
         Avoided => Some(NoSplit),
         NoSplit => Some(NotInHistory),

@@ -154,6 +154,7 @@ prop_compose! {
             // Of a fixed request; some name one that is not there.
             site: Some(site_name(if site == 0 { "E" } else { NAMES[site % 4] })),
             chunks: BTreeMap::new(),
+            lanes: Vec::new(),
         }
     }
 }

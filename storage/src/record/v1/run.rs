@@ -67,6 +67,7 @@ wire_enum!(
         NotEnoughIdle,
         QuotaReached,
         SiteFull,
+        Waited,
         StagingFull,
         Avoided,
         NoSplit,

@@ -1,0 +1,101 @@
+//! What could be got at the site, learned from what its attempts do.
+
+use std::sync::Arc;
+
+use cospan_domain::acquire::{Ask, Lane};
+use cospan_domain::ids::Tag;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{InQueue, Observation};
+use tracing::info;
+
+use super::Cluster;
+
+/// What starts within this time was got at once; what waits for longer waits.
+const AT_ONCE: DurationMs = DurationMs::from_secs(60);
+
+/// So much later than a site knows of a wait it may be seen.
+const SEEN_LATE: DurationMs = DurationMs::from_secs(15);
+
+/// What an attempt asked.
+struct Asked {
+    lane: Lane,
+    ask: Ask,
+    at: Timestamp,
+}
+
+impl Cluster {
+    /// Half of the time that a claim has to start, if that is less: a claim that is given up
+    /// must have told by then that it waited.
+    fn at_once(&self) -> DurationMs {
+        AT_ONCE.min(DurationMs(self.shared.settings.job.claim_timeout.0 / 2))
+    }
+
+    /// Learns from what the attempts here were last seen to do.
+    pub(super) fn learn(&mut self) {
+        if self.report.shape.as_ref().is_none_or(|shape| shape.lane.is_none()) {
+            return;
+        }
+        let (observed, at_once) = (self.report.observed.clone(), self.at_once());
+        let before = std::mem::take(&mut self.behind);
+        for (tag, observation) in &observed.attempts {
+            match observation {
+                Observation::Queued(InQueue { behind: Some(why), .. }) => {
+                    let since = before.get(tag).copied().unwrap_or(observed.asked_at);
+                    self.behind.insert(*tag, since);
+                    // What was to begin later has not waited for others before that.
+                    let lasts = observed.asked_at.since(since) + SEEN_LATE >= at_once;
+                    if let Some(asked) = self.asked(*tag).filter(|_| lasts) {
+                        self.waited(asked, why, at_once);
+                    }
+                }
+                Observation::Ready(at_gate) => {
+                    let at = at_gate.held_at - observed.clock;
+                    if let Some(Asked { lane, ask, at: asked_at }) = self.asked(*tag)
+                        && at.since(asked_at) < at_once
+                    {
+                        Arc::make_mut(&mut self.report.obtainable).started(lane, ask, asked_at, at);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn waited(&mut self, asked: Asked, why: &Arc<str>, at_once: DurationMs) {
+        let (Asked { lane, ask, at }, seen_at) = (asked, self.report.observed.asked_at);
+        if seen_at.since(at) < at_once {
+            return;
+        }
+        if self.report.obtainable.in_the_way(&lane, &ask).is_none() {
+            info!(site = %self.name, %lane, processors = ask.processors, %why, "waits there");
+        }
+        Arc::make_mut(&mut self.report.obtainable).waited(lane, ask, why, at, seen_at);
+    }
+
+    /// Whom an attempt asked for what, and when; `None` once its job knows that it has that.
+    fn asked(&self, tag: Tag) -> Option<Asked> {
+        let view = self.shared.view.load();
+        let holding = view.holdings.get(&self.name)?.get(&(tag.job, tag.component))?;
+        let at = holding.visible_from.filter(|at| *at > Timestamp(0))?;
+        if holding.attempt != tag.attempt {
+            return None;
+        }
+        let words = self.shared.settings.default_policies.lanes;
+        let job = view.jobs.get(&tag.job)?;
+        let (lane, ask) = self.report.asked(words, &self.name, job, tag.component)?;
+        Some(Asked { lane, ask, at })
+    }
+
+    /// What was waited for long ago may be had now.
+    pub(super) fn forget_waits(&mut self, now: Timestamp) {
+        if self.report.obtainable.next_end().is_none_or(|end| end > now) {
+            return;
+        }
+        if Arc::make_mut(&mut self.report.obtainable).forget(now) {
+            self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+            self.shared.live.note_change();
+            self.shared.actors.co_allocator.look(&());
+            self.shared.actors.claimer.look(&());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What could be got at a site, as its attempts tell, with sites in memory.
+
+use std::sync::Arc;
+
+use cospan_domain::acquire::{Ask, Lane, LaneWords};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId, Tag};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::{Component, Job, Phase, Run};
+use cospan_domain::placement::GridSite;
+use cospan_domain::resources::Resources;
+use cospan_domain::units::DurationMs;
+use cospan_sites::port::{AtGate, InQueue, Observation};
+
+use crate::coallocator::GridMaker;
+use crate::transfer::testing::{World, content, paused, site};
+
+const WORDS: LaneWords = LaneWords { partition: &["-p"], account: &["-A"] };
+
+fn short() -> Lane {
+    Lane { partition: Some("short".into()), account: None }
+}
+
+/// Delft has partitions, and a claim two minutes to start.
+async fn world() -> World {
+    let world = World::set(&["Delft"], |settings| {
+        settings.default_policies.lanes = Some(WORDS);
+        settings.job.claim_timeout = DurationMs::from_secs(120);
+    });
+    world.at("Delft").inside().processors = 100;
+    world.at("Delft").inside().lane = Some(short());
+    world.settle().await;
+    world.add_file("input", content(1), &["Delft"]).await;
+    world
+}
+
+/// A job of so many processors for half an hour whose only attempt was just submitted.
+async fn submitted(world: &World, processors: u32) -> Tag {
+    world.place_job(1, content(1), "Delft").await;
+    let now = world.shared.clock.now();
+    let mut job = Job::clone(&world.shared.view.load().jobs[&JobId(1)]);
+    let mut spec = JobSpec::clone(&job.spec);
+    spec.components[0].resources = Resources::processors(processors);
+    spec.wall_time = DurationMs::from_secs(1_800);
+    job.spec = Arc::new(spec);
+    job.phase = Phase::Claiming { since: now };
+    job.components = vec![Component {
+        attempt: Attempt(1),
+        run: Run::Submitted { lrm_id: LrmId::new("7").unwrap(), at: now, absences: 0, waits: None },
+        ..job.components.remove(0)
+    }];
+    let instance = world.shared.instance;
+    let tag = Tag { instance, job: JobId(1), component: ComponentIndex(0), attempt: Attempt(1) };
+    world.change_job(1, job).await;
+    tag
+}
+
+fn says(world: &World, tag: Tag, observation: Observation) {
+    world.at("Delft").inside().attempts.insert(tag, observation);
+}
+
+fn waits_for(why: &str) -> Observation {
+    Observation::Queued(InQueue { expected: None, behind: Some(why.into()) })
+}
+
+fn delft(world: &World) -> GridSite {
+    GridMaker::default().snapshot(&world.shared).site(&site("Delft")).unwrap().clone()
+}
+
+fn largest(world: &World) -> Option<u32> {
+    let report = world.shared.live.site(&site("Delft"))?;
+    report.obtainable.lanes().find_map(|(_, known)| Some(known.got?.ask.processors))
+}
+
+#[test]
+fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
+    paused(|| async {
+        let world = world().await;
+        let tag = submitted(&world, 64).await;
+        let asked_at = world.shared.clock.now();
+        says(&world, tag, waits_for("Priority"));
+        world.until("it is known to wait", |world| delft(world).waits.is_some()).await;
+        let after = world.shared.clock.now().since(asked_at).0;
+        assert!((60_000..65_000).contains(&after), "{after} ms after it was asked");
+        let waits = delft(&world).waits.expect("a wait");
+        let half_an_hour = DurationMs::from_secs(1_800);
+        let wait = waits.in_the_way(&short(), &Ask::new(64, half_an_hour)).expect("kept back");
+        assert_eq!((&*wait.why, wait.asked_at.since(asked_at)), ("Priority", DurationMs(0)));
+        assert_eq!(waits.in_the_way(&short(), &Ask::new(63, half_an_hour)), None, "smaller");
+        // Nobody needs to ask the site any more, and what is placed there is looked at again.
+        says(&world, tag, Observation::Absent);
+        world.finish_job(1).await;
+        let given_up = world.shared.clock.now();
+        let changes = world.shared.live.changes();
+        world.until("it counts no more", |world| delft(world).waits.is_none()).await;
+        let after = world.shared.clock.now().since(given_up).0;
+        assert!((590_000..601_000).contains(&after), "{after} ms after it was given up");
+        assert!(world.shared.live.changes() > changes, "whoever waits for a place is told");
+    });
+}
+
+#[test]
+fn what_waits_for_processors_alone_or_for_seconds_keeps_nothing_back() {
+    paused(|| async {
+        let world = world().await;
+        let tag = submitted(&world, 64).await;
+        says(&world, tag, waits_for("Priority"));
+        tokio::time::sleep(std::time::Duration::from_secs(50)).await;
+        says(&world, tag, Observation::Queued(InQueue::default()));
+        tokio::time::sleep(std::time::Duration::from_secs(300)).await;
+        assert_eq!(delft(&world).waits, None);
+        assert_eq!(largest(&world), None);
+    });
+}
+
+#[test]
+fn the_largest_that_started_at_once_is_remembered() {
+    paused(|| async {
+        let world = world().await;
+        let tag = submitted(&world, 8).await;
+        let held_at = world.shared.clock.now() + DurationMs::from_secs(20);
+        let at_gate = AtGate { host: "n1".into(), since: held_at, held_at };
+        says(&world, tag, Observation::Ready(at_gate));
+        world.until("its start is seen", |world| largest(world) == Some(8)).await;
+        assert_eq!(delft(&world).waits, None);
+    });
+}

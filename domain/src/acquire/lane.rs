@@ -1,0 +1,119 @@
+//! Whom a submission asks within a site: a partition (or queue) on the account of somebody. What
+//! one gets there says nothing of the others.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::ids::SiteName;
+use crate::job::spec::{Override, Where};
+use crate::labels::Labels;
+use crate::units::DurationMs;
+
+/// A partition of a site, and an account that is charged there; `None`: as the site has it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Lane {
+    /// The partition, or partitions, as they are asked for.
+    pub partition: Option<Arc<str>>,
+    /// The account.
+    pub account: Option<Arc<str>>,
+}
+
+/// What a site knows of its lanes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lanes {
+    /// Whom jobs ask there that do not say it themselves.
+    pub own: Lane,
+    /// How long those may run that do not say it themselves, by partition.
+    pub times: BTreeMap<Arc<str>, DurationMs>,
+}
+
+/// How options of a resource manager begin that choose a lane; their value follows at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneWords {
+    /// Those that choose the partition.
+    pub partition: &'static [&'static str],
+    /// Those that choose the account.
+    pub account: &'static [&'static str],
+}
+
+impl LaneWords {
+    /// What these options choose; of several the last counts.
+    pub fn read(&self, options: &[Arc<str>]) -> Lane {
+        let last = |words: &[&str]| {
+            let mut latest = options.iter().rev();
+            latest.find_map(|option| words.iter().find_map(|word| option.strip_prefix(word)))
+        };
+        let last = |words| last(words).map(Arc::from);
+        Lane { partition: last(self.partition), account: last(self.account) }
+    }
+
+    /// What a component's overrides choose where, in order of application.
+    pub fn chosen(&self, at: &BTreeMap<Where, Override>) -> Vec<(Where, Lane)> {
+        let chosen = at.iter().map(|(place, change)| (place, self.read(&change.lrm_options)));
+        let chosen = chosen.filter(|(_, lane)| *lane != Lane::default());
+        chosen.map(|(place, lane)| (place.clone(), lane)).collect()
+    }
+}
+
+impl Lane {
+    /// The lane of a component at a site whose own is this one.
+    pub fn of(&self, chosen: &[(Where, Lane)], site: &SiteName, labels: &Labels) -> Lane {
+        let there = chosen.iter().filter(|(place, _)| place.holds_at(site, labels));
+        there.fold(self.clone(), |lane, (_, own)| Lane {
+            partition: own.partition.clone().or(lane.partition),
+            account: own.account.clone().or(lane.account),
+        })
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.partition.as_deref().unwrap_or("its default partition"))?;
+        match &self.account {
+            Some(account) => write!(f, " (account {account})"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: LaneWords =
+        LaneWords { partition: &["--partition=", "-p"], account: &["--account=", "-A"] };
+
+    fn lane(partition: &str, account: Option<&str>) -> Lane {
+        Lane { partition: Some(partition.into()), account: account.map(Into::into) }
+    }
+
+    #[test]
+    fn the_last_option_chooses_and_others_choose_nothing() {
+        let read = |options: &[&str]| {
+            WORDS.read(&options.iter().map(|option| (*option).into()).collect::<Vec<_>>())
+        };
+        assert_eq!(read(&["-pshort", "--exclusive", "--partition=long"]), lane("long", None));
+        assert_eq!(read(&["-Aphysics", "-plong"]), lane("long", Some("physics")));
+        assert_eq!(read(&["--exclusive", "--account"]), Lane::default());
+    }
+
+    #[test]
+    fn a_component_asks_as_its_site_does_unless_it_says_otherwise_there() {
+        let options =
+            |option: &str| Override { lrm_options: vec![option.into()], ..Override::default() };
+        let site = |name: &str| SiteName::new(name).unwrap();
+        let at = BTreeMap::from([
+            (Where::Label("lrm".into(), "slurm".into()), options("-pshort")),
+            (Where::Site(site("B")), options("--exclusive")),
+            (Where::Site(site("C")), options("-plong")),
+        ]);
+        let chosen = WORDS.chosen(&at);
+        assert_eq!(chosen.len(), 2, "{chosen:?}");
+        let slurm = Labels::from([("lrm".into(), ["slurm".into()].into())]);
+        let own = lane("normal", Some("physics"));
+        assert_eq!(own.of(&chosen, &site("B"), &slurm), lane("short", Some("physics")));
+        assert_eq!(own.of(&chosen, &site("C"), &slurm), lane("long", Some("physics")));
+        assert_eq!(own.of(&chosen, &site("B"), &Labels::new()), own);
+    }
+}

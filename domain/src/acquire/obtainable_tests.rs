@@ -1,0 +1,99 @@
+//! What a site let us wait for, and what it gave at once.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MINUTE: u64 = 60_000;
+
+fn ask(processors: u32, minutes: u64) -> Ask {
+    Ask::new(processors, DurationMs(minutes * MINUTE))
+}
+
+fn short() -> Lane {
+    Lane { partition: Some("short".into()), account: None }
+}
+
+/// After a wait of 64 processors for 30 minutes, asked at the minute 3 and seen at the minute 4.
+fn after_a_wait() -> Obtainable {
+    let mut known = Obtainable::default();
+    let (asked_at, seen_at) = (Timestamp(3 * MINUTE), Timestamp(4 * MINUTE));
+    known.waited(short(), ask(64, 30), &"Priority".into(), asked_at, seen_at);
+    known
+}
+
+#[test]
+fn after_a_wait_only_what_is_smaller_or_shorter_is_asked_for() {
+    let known = after_a_wait();
+    let kept = |ask: Ask| known.in_the_way(&short(), &ask).is_some();
+    assert!(kept(ask(64, 30)) && kept(ask(65, 30)) && kept(ask(64, 31)));
+    assert!(!kept(ask(63, 600)) && !kept(ask(640, 29)));
+    assert!(kept(Ask::new(64, DurationMs(29 * MINUTE + 1))), "whole minutes are asked for");
+    let other = Lane { account: Some("physics".into()), ..short() };
+    assert_eq!(known.in_the_way(&other, &ask(640, 300)), None, "on another account");
+}
+
+#[test]
+fn a_wait_counts_for_ten_minutes_after_it_was_last_seen() {
+    let mut known = after_a_wait();
+    assert_eq!(known.next_end(), Some(Timestamp(14 * MINUTE)));
+    let seen_at = Timestamp(6 * MINUTE);
+    known.waited(short(), ask(64, 30), &"Priority".into(), Timestamp(3 * MINUTE), seen_at);
+    assert_eq!(known.next_end(), Some(Timestamp(16 * MINUTE)), "one wait that goes on");
+    assert!(!known.forget(Timestamp(16 * MINUTE - 1)) && known.has_waits());
+    assert!(known.forget(Timestamp(16 * MINUTE)));
+    assert_eq!(known, Obtainable::default());
+}
+
+#[test]
+fn what_is_asked_after_a_wait_and_starts_at_once_ends_it() {
+    let started = |processors, asked_minute: u64| {
+        let mut known = after_a_wait();
+        let asked_at = Timestamp(asked_minute * MINUTE);
+        known.started(short(), ask(processors, 30), asked_at, asked_at);
+        known.has_waits()
+    };
+    assert!(!started(64, 5));
+    assert!(started(63, 5), "it was smaller");
+    assert!(started(64, 3), "asked before the wait was seen");
+}
+
+#[test]
+fn the_largest_that_started_lately_is_known() {
+    let mut known = Obtainable::default();
+    let got = |known: &Obtainable| known.lanes().next().map(|(_, known)| known.got.unwrap().ask);
+    let at = |minute: u64| Timestamp(minute * MINUTE);
+    known.started(short(), ask(8, 10), at(0), at(0));
+    known.started(short(), ask(16, 5), at(10), at(10));
+    known.started(short(), ask(4, 99), at(50), at(50));
+    assert_eq!(got(&known), Some(ask(16, 5)));
+    known.forget(at(69));
+    assert_eq!(got(&known), Some(ask(16, 5)));
+    known.forget(at(70));
+    assert_eq!(got(&known), None, "an hour ago is not lately");
+}
+
+proptest! {
+    /// However waits overlap, what is kept says the same as all of them would.
+    #[test]
+    fn no_wait_is_lost_among_others(
+        waits in proptest::collection::vec((1..6_u32, 1..6_u64, 0..20_u64), 1..12),
+        asked in (1..6_u32, 1..6_u64),
+        now in 0..40_u64,
+    ) {
+        let (mut known, asked) = (Obtainable::default(), ask(asked.0, asked.1));
+        let mut waits = waits;
+        waits.sort_by_key(|(.., seen)| *seen);
+        for (processors, minutes, seen) in &waits {
+            let at = Timestamp(seen * MINUTE);
+            known.waited(short(), ask(*processors, *minutes), &"Priority".into(), at, at);
+        }
+        known.forget(Timestamp(now * MINUTE));
+        let counts = |(processors, minutes, seen): &(u32, u64, u64)| {
+            asked.covers(&ask(*processors, *minutes)) && seen + 10 > now
+        };
+        prop_assert_eq!(known.in_the_way(&short(), &asked).is_some(), waits.iter().any(counts));
+        let most = known.most(&short(), asked.time).unwrap_or(u32::MAX);
+        prop_assert_eq!(asked.processors <= most, !waits.iter().any(counts));
+    }
+}

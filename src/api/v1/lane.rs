@@ -1,0 +1,100 @@
+//! What could be got of a site lately, as it looks from outside.
+
+use std::fmt;
+
+use cospan_domain::acquire::{Ask, Experience, Got, Lane, Waited};
+use cospan_domain::units::DurationMs;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::quantity::Instant;
+
+/// What could be got lately of one partition of a site, on one account.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct LaneReport {
+    /// The partition and the account.
+    #[schema(example = "short (account physics)")]
+    pub lane: String,
+    /// The largest that started at once lately; missing if nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub got: Option<GotReport>,
+    /// What waited for others, or for a limit of the account, though it was idle: only what is
+    /// smaller or shorter is claimed there for a while.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitReport>,
+}
+
+/// What started at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GotReport {
+    /// Processors.
+    pub processors: u32,
+    /// For how long it was asked.
+    pub wall_time_ms: u64,
+    /// When it started.
+    pub at: Instant,
+}
+
+/// What waited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WaitReport {
+    /// Processors.
+    pub processors: u32,
+    /// For how long it was asked.
+    pub wall_time_ms: u64,
+    /// When it was asked.
+    pub asked_at: Instant,
+    /// What it waited for, in the site's words.
+    #[schema(example = "Priority")]
+    pub why: String,
+    /// From when on as much is asked again.
+    pub until: Instant,
+}
+
+impl LaneReport {
+    /// What is known of one lane.
+    pub fn of(lane: &Lane, known: &Experience) -> Self {
+        Self {
+            lane: lane.to_string(),
+            got: known.got.map(Into::into),
+            waits: known.waits.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<Got> for GotReport {
+    fn from(got: Got) -> Self {
+        let Ask { processors, time } = got.ask;
+        Self { processors, wall_time_ms: time.0, at: got.at.into() }
+    }
+}
+
+impl From<&Waited> for WaitReport {
+    fn from(waited: &Waited) -> Self {
+        Self {
+            processors: waited.ask.processors,
+            wall_time_ms: waited.ask.time.0,
+            asked_at: waited.asked_at.into(),
+            why: waited.why.to_string(),
+            until: waited.until.into(),
+        }
+    }
+}
+
+impl fmt::Display for GotReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} processors for {}", self.processors, DurationMs(self.wall_time_ms))
+    }
+}
+
+impl fmt::Display for WaitReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { processors, asked_at, why, until, .. } = self;
+        let length = DurationMs(self.wall_time_ms);
+        write!(
+            f,
+            "asked for {processors} processors for {length} at {asked_at}: waited for {why}; \
+             smaller or shorter until {until}"
+        )
+    }
+}

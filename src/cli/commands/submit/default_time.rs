@@ -1,0 +1,54 @@
+//! How long a script that gives no time may run: as long as Slurm would let it.
+
+use cospan_domain::units::DurationMs;
+
+use crate::api::v1::site::SiteReport;
+use crate::cli::context::Context;
+
+/// The longest that any site of the server gives in these partitions (between commas), or in
+/// that which jobs go to that name none; with the partition and its site. A server that cannot
+/// be asked tells nothing: the submission will say why.
+pub(super) fn told(context: &Context, names: Option<&str>) -> Option<(DurationMs, String)> {
+    let sites = context.client().ok()?.sites().ok()?.sites;
+    longest(&sites, names)
+}
+
+fn longest(sites: &[SiteReport], names: Option<&str>) -> Option<(DurationMs, String)> {
+    let of_site = |site: &SiteReport| {
+        let names = names.or(site.default_partition.as_deref())?;
+        let known = names.split(',').filter_map(|name| {
+            let ms = site.default_times_ms.get(name)?;
+            Some((DurationMs(*ms), format!("partition {name} of {}", site.name)))
+        });
+        known.max_by_key(|(time, _)| *time)
+    };
+    sites.iter().filter_map(of_site).max_by_key(|(time, _)| *time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(name: &str, default: &str, minutes: &[(&str, u64)]) -> SiteReport {
+        SiteReport {
+            name: name.into(),
+            default_partition: Some(default.into()),
+            default_times_ms: minutes.iter().map(|(p, n)| ((*p).into(), n * 60_000)).collect(),
+            ..SiteReport::default()
+        }
+    }
+
+    #[test]
+    fn the_longest_that_any_of_its_partitions_gives_counts() {
+        let sites = [
+            site("alpha", "normal", &[("normal", 60), ("short", 10)]),
+            site("beta", "short", &[("long", 900), ("short", 20)]),
+            SiteReport { name: "here".into(), ..SiteReport::default() },
+        ];
+        let told = |names| longest(&sites, names).map(|(time, whose)| (time.0 / 60_000, whose));
+        assert_eq!(told(None), Some((60, "partition normal of alpha".into())));
+        assert_eq!(told(Some("short")), Some((20, "partition short of beta".into())));
+        assert_eq!(told(Some("short,long")), Some((900, "partition long of beta".into())));
+        assert_eq!(told(Some("gpu")), None);
+    }
+}
