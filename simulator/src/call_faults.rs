@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::CallKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -34,23 +35,35 @@ impl Kind {
     }
 
     /// Some faults make sense for some calls only.
-    pub fn concerns(self, call: &str) -> bool {
+    pub fn concerns(self, call: CallKind) -> bool {
         match self {
-            Kind::Truncated | Kind::WrongIdle => call == "status",
+            Kind::Truncated | Kind::WrongIdle => call == CallKind::Status,
             // A refusal is an answer: those that only ask are not refused.
             Kind::Refused => {
-                matches!(call, "submit" | "start-copy" | "decide-gate" | "cancel" | "reserve")
+                matches!(
+                    call,
+                    CallKind::Submit
+                        | CallKind::StartCopy
+                        | CallKind::DecideGate
+                        | CallKind::Cancel
+                        | CallKind::Reserve
+                )
             }
             // Work on files runs under a time-out at the site that is shorter than ours; what
             // the resource manager has in its hands is carried out whenever it comes to it.
             // A gate is decided by a file as well, but nobody may rely on when: a machine that
             // is frozen holds its time-outs up with everything else.
-            Kind::Late => matches!(call, "submit" | "cancel" | "decide-gate" | "reserve"),
+            Kind::Late => matches!(
+                call,
+                CallKind::Submit | CallKind::Cancel | CallKind::DecideGate | CallKind::Reserve
+            ),
             // Whatever else comes twice changes nothing the second time, and no answer.
-            Kind::Doubled => matches!(call, "submit" | "reserve"),
-            Kind::WrongStart => call == "reserve",
+            Kind::Doubled => matches!(call, CallKind::Submit | CallKind::Reserve),
+            Kind::WrongStart => call == CallKind::Reserve,
             // What becomes of those shows in the next status; who deletes is believed.
-            Kind::NoEffect => matches!(call, "submit" | "start-copy" | "cancel"),
+            Kind::NoEffect => {
+                matches!(call, CallKind::Submit | CallKind::StartCopy | CallKind::Cancel)
+            }
             _ => true,
         }
     }

@@ -11,9 +11,9 @@ use cospan_actors::clock::Clock;
 use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::port::{
-    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
-    Observation, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
-    Submitted, TagLookup,
+    AttemptOrder, Attempts, CallKind, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision,
+    GateState, Inspected, Observation, Piece, Readable, Reservations, Site, SiteDescription,
+    SiteError, SiteStatus, Submitted, TagLookup,
 };
 
 use super::call_faults::{CallFaultModel, Fate};
@@ -63,46 +63,47 @@ impl SimulatedSite {
     /// Carries a call to the site and its answer back.
     async fn call<T: Send + 'static>(
         &self,
-        name: &'static str,
+        call: CallKind,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        self.meet(self.call_faults.draw(), name, None, act).await
+        self.meet(self.call_faults.draw(), call, None, act).await
     }
 
     /// The same for a call that may be answered as if it had been carried out.
     async fn call_or_pretend<T: Send + 'static>(
         &self,
-        name: &'static str,
+        call: CallKind,
         pretended: Option<T>,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        self.meet(self.call_faults.draw(), name, pretended, act).await
+        self.meet(self.call_faults.draw(), call, pretended, act).await
     }
 
     /// The same for a call of which it is known what becomes of it.
     pub(super) async fn meet<T: Send + 'static>(
         &self,
         fate: Fate,
-        name: &'static str,
+        call: CallKind,
         pretended: Option<T>,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
         pause(fate.there).await;
+        let name = call.as_str();
         if !self.kill_switch.call(name) {
             return std::future::pending().await;
         }
         self.call_faults.called(self.clock.now(), &self.name, name);
         let act = Arc::new(act);
-        let fault = fate.fault.filter(|fault| fault.concerns(name));
+        let fault = fate.fault.filter(|fault| fault.concerns(call));
         let answer = match fault {
             // Nothing goes wrong on the way: it arrives and is carried out at once.
             None => match self.visit(&*act) {
                 Ok(answer) => answer,
-                Err(closed) => return self.closed(closed, name, act).await,
+                Err(closed) => return self.closed(closed, call, act).await,
             },
             Some(fault) => {
                 if let Err(closed) = self.visit(&|_, _| ()) {
-                    return self.closed(closed, name, act).await;
+                    return self.closed(closed, call, act).await;
                 }
                 if fault.always_strikes() {
                     self.call_faults.note(fault, name);
@@ -149,7 +150,7 @@ impl SimulatedSite {
     async fn closed<T: Send + 'static>(
         &self,
         closed: Closed,
-        name: &'static str,
+        call: CallKind,
         act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
     ) -> Result<T, SiteError> {
         match closed {
@@ -164,7 +165,7 @@ impl SimulatedSite {
         }
         // What it has in its hands by then is carried out when it goes on; the rest runs
         // under a time-out there.
-        if Kind::Late.concerns(name) {
+        if Kind::Late.concerns(call) {
             let site = self.clone();
             actix_rt::spawn(async move {
                 while site.is_frozen() {
@@ -194,7 +195,7 @@ impl SimulatedSite {
             _ => false,
         };
         if is_false {
-            self.call_faults.note(fault, "status");
+            self.call_faults.note(fault, CallKind::Status.as_str());
         }
     }
 
@@ -260,6 +261,124 @@ fn cut_short(status: &mut SiteStatus, dice: u64) -> bool {
 }
 
 #[async_trait]
+impl Attempts for SimulatedSite {
+    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+        let (fate, asked) = (self.call_faults.draw(), tags.to_vec());
+        let look = move |world: &mut World, site| Ok(world.status(site, &asked));
+        let mut status = self.meet(fate, CallKind::Status, None, look).await?;
+        self.falsify(fate, &mut status);
+        Ok(status)
+    }
+
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        let order = order.clone();
+        let pretended = LrmId::new(&format!("0.{}", self.name)).ok();
+        let pretended = pretended.map(|lrm_id| Submitted { lrm_id });
+        self.call_or_pretend(CallKind::Submit, pretended, move |world, site| {
+            world.submit(site, &order)
+        })
+        .await
+    }
+
+    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+        self.call(CallKind::FindByTag, move |world, site| Ok(world.find_by_tag(site, tag))).await
+    }
+
+    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+        let lrm_id = lrm_id.cloned();
+        self.call_or_pretend(CallKind::Cancel, Some(()), move |world, site| {
+            world.cancel(site, tag, lrm_id.as_ref());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+        let lrm_id = lrm_id.clone();
+        self.call_or_pretend(CallKind::Cancel, Some(()), move |world, site| {
+            world.withdraw(site, tag, &lrm_id);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        self.call(CallKind::RemoveAttempt, move |world, site| world.remove_attempt(site, tag)).await
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        self.call(CallKind::ListAttempts, |world, site| Ok(world.list_attempts(site))).await
+    }
+}
+
+#[async_trait]
+impl Gate for SimulatedSite {
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        let (decision, kill_switch) = (decision.clone(), self.kill_switch.clone());
+        let decide = move |world: &mut World, site| {
+            let state = world.decide_gate(site, tag, &decision)?;
+            if let GateDecision::Go(go) = &decision
+                && state == GateState::Opened
+                && world.awaits_gates(tag, go)
+            {
+                kill_switch.between_gates();
+            }
+            Ok(state)
+        };
+        self.call(CallKind::DecideGate, decide).await
+    }
+}
+
+#[async_trait]
+impl Files for SimulatedSite {
+    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
+        let place = place.clone();
+        self.call(CallKind::Inspect, move |world, site| world.inspect(site, &place)).await
+    }
+
+    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call_or_pretend(CallKind::StartCopy, Some(()), move |world, site| {
+            world.start_copy(site, &order)
+        })
+        .await
+    }
+
+    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+        let order = order.clone();
+        self.call(CallKind::CopyStatus, move |world, site| Ok(world.copy_status(site, &order)))
+            .await
+    }
+
+    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+        let order = order.clone();
+        self.call(CallKind::StopCopy, move |world, site| {
+            world.stop_copy(site, &order, discard);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
+        self.call(CallKind::HasContent, move |world, site| Ok(world.has_content(site, digest)))
+            .await
+    }
+
+    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
+        self.call(CallKind::DeleteContent, move |world, site| {
+            world.delete_content(site, digest);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn read(&self, what: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
+        let what = what.clone();
+        self.call(CallKind::Read, move |world, site| world.read(site, &what)).await
+    }
+}
+
+#[async_trait]
 impl Site for SimulatedSite {
     fn name(&self) -> &SiteName {
         &self.name
@@ -275,116 +394,11 @@ impl Site for SimulatedSite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call("describe", |world, site| Ok(world.describe(site))).await
-    }
-
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
-        let (fate, asked) = (self.call_faults.draw(), tags.to_vec());
-        let look = move |world: &mut World, site| Ok(world.status(site, &asked));
-        let mut status = self.meet(fate, "status", None, look).await?;
-        self.falsify(fate, &mut status);
-        Ok(status)
-    }
-
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
-        let order = order.clone();
-        let pretended = LrmId::new(&format!("0.{}", self.name)).ok();
-        let pretended = pretended.map(|lrm_id| Submitted { lrm_id });
-        self.call_or_pretend("submit", pretended, move |world, site| world.submit(site, &order))
-            .await
-    }
-
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
-        self.call("find-by-tag", move |world, site| Ok(world.find_by_tag(site, tag))).await
-    }
-
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        let (decision, kill_switch) = (decision.clone(), self.kill_switch.clone());
-        let decide = move |world: &mut World, site| {
-            let state = world.decide_gate(site, tag, &decision)?;
-            if let GateDecision::Go(go) = &decision
-                && state == GateState::Opened
-                && world.awaits_gates(tag, go)
-            {
-                kill_switch.between_gates();
-            }
-            Ok(state)
-        };
-        self.call("decide-gate", decide).await
-    }
-
-    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        let lrm_id = lrm_id.cloned();
-        self.call_or_pretend("cancel", Some(()), move |world, site| {
-            world.cancel(site, tag, lrm_id.as_ref());
-            Ok(())
-        })
-        .await
-    }
-
-    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        let lrm_id = lrm_id.clone();
-        self.call_or_pretend("cancel", Some(()), move |world, site| {
-            world.withdraw(site, tag, &lrm_id);
-            Ok(())
-        })
-        .await
-    }
-
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
-        self.call("remove-attempt", move |world, site| world.remove_attempt(site, tag)).await
-    }
-
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
-        self.call("list-attempts", |world, site| Ok(world.list_attempts(site))).await
-    }
-
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
-        let place = place.clone();
-        self.call("inspect", move |world, site| world.inspect(site, &place)).await
-    }
-
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.call_or_pretend("start-copy", Some(()), move |world, site| {
-            world.start_copy(site, &order)
-        })
-        .await
-    }
-
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
-        let order = order.clone();
-        self.call("copy-status", move |world, site| Ok(world.copy_status(site, &order))).await
-    }
-
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
-        let order = order.clone();
-        self.call("stop-copy", move |world, site| {
-            world.stop_copy(site, &order, discard);
-            Ok(())
-        })
-        .await
-    }
-
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call("has-content", move |world, site| Ok(world.has_content(site, digest))).await
-    }
-
-    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.call("delete-content", move |world, site| {
-            world.delete_content(site, digest);
-            Ok(())
-        })
-        .await
-    }
-
-    async fn read(&self, what: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
-        let what = what.clone();
-        self.call("read", move |world, site| world.read(site, &what)).await
+        self.call(CallKind::Describe, |world, site| Ok(world.describe(site))).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
         let to = to.clone();
-        self.call("round-trip", move |world, site| world.round_trip(site, &to)).await
+        self.call(CallKind::RoundTrip, move |world, site| world.round_trip(site, &to)).await
     }
 }

@@ -8,7 +8,7 @@ use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{AttemptOrder, GateDecision, GateState, InQueue, Observation, Site};
+use cospan_sites::port::{AttemptOrder, Attempts, GateDecision, GateState, InQueue, Observation};
 
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::handle::WorldHandle;

@@ -14,8 +14,9 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationUs};
 use cospan_sites::exec::{Command, Ended, Exec, ExecError, Output, Work};
 use cospan_sites::port::{
-    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
-    Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    AttemptOrder, Attempts, CallKind, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision,
+    GateState, Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
+    TagLookup,
 };
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 
@@ -72,24 +73,25 @@ fn failed(error: SiteError) -> Result<String, ExecError> {
 impl SimulatedExec {
     async fn answer(&self, asked: Asked) -> Result<String, SiteError> {
         let fate = self.0.call_faults.draw();
-        let (name, pretended) = (asked.verb.call(), asked.verb.pretended());
-        let idle = self.wrong_idle(fate.fault, fate.dice, name);
+        let (call, pretended) = (asked.verb.call(), asked.verb.pretended());
+        let idle = self.wrong_idle(fate.fault, fate.dice, call);
         let kill_switch = self.0.kill_switch.clone();
         let act = move |world: &mut World, site| asked.carry_out(world, site, idle, &kill_switch);
-        self.0.meet(fate, name, pretended, act).await
+        self.0.meet(fate, call, pretended, act).await
     }
 
     /// A number of idle processors that is not so, if that is its fate.
-    fn wrong_idle(&self, fault: Option<Kind>, dice: u64, name: &'static str) -> Option<u32> {
+    fn wrong_idle(&self, fault: Option<Kind>, dice: u64, call: CallKind) -> Option<u32> {
         let site = self.0.index.index();
         let (total, idle) = self.0.world.read(|world| {
             let cluster = &world.sites()[site];
             (cluster.processors(), cluster.spare_processors())
         });
         let wrong = (dice % u64::from(total + 1)) as u32;
-        let strikes = fault == Some(Kind::WrongIdle) && name == "status" && idle != Some(wrong);
+        let strikes =
+            fault == Some(Kind::WrongIdle) && call == CallKind::Status && idle != Some(wrong);
         strikes.then(|| {
-            self.0.call_faults.note(Kind::WrongIdle, "status");
+            self.0.call_faults.note(Kind::WrongIdle, call.as_str());
             wrong
         })
     }
@@ -111,19 +113,7 @@ impl Exec for SimulatedExec {
 }
 
 #[async_trait]
-impl Site for SlurmCluster {
-    fn name(&self) -> &SiteName {
-        self.plain.name()
-    }
-
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.plain.changes()
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.slurm.describe().await
-    }
-
+impl Attempts for SlurmCluster {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         self.slurm.status(tags).await
     }
@@ -134,10 +124,6 @@ impl Site for SlurmCluster {
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
         self.slurm.find_by_tag(tag).await
-    }
-
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        self.slurm.decide_gate(tag, decision).await
     }
 
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
@@ -155,7 +141,17 @@ impl Site for SlurmCluster {
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
         self.slurm.list_attempts().await
     }
+}
 
+#[async_trait]
+impl Gate for SlurmCluster {
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.slurm.decide_gate(tag, decision).await
+    }
+}
+
+#[async_trait]
+impl Files for SlurmCluster {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.plain.inspect(place).await
     }
@@ -182,6 +178,21 @@ impl Site for SlurmCluster {
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         self.plain.read(what, offset, limit).await
+    }
+}
+
+#[async_trait]
+impl Site for SlurmCluster {
+    fn name(&self) -> &SiteName {
+        self.plain.name()
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.plain.changes()
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.slurm.describe().await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

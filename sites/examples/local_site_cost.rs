@@ -15,7 +15,9 @@ use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::local::{LocalConfig, LocalSite};
-use cospan_sites::port::{AttemptOrder, ExitCause, GateDecision, Go, Observation, Site};
+use cospan_sites::port::{
+    AttemptOrder, Attempts, ExitCause, Gate, GateDecision, Go, Observation, Site,
+};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 

@@ -49,9 +49,9 @@ use self::watch::Waker;
 use crate::files::{AreaConfig, FileArea};
 use crate::ping;
 use crate::port::{
-    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
-    Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
-    UploadStep,
+    AttemptOrder, Attempts, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision, GateState,
+    Inspected, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
+    Submitted, TagLookup, UploadStep,
 };
 use crate::wrapper::seal::Seal;
 
@@ -259,23 +259,7 @@ fn unknown(error: &std::io::Error) -> SiteError {
 }
 
 #[async_trait]
-impl Site for LocalSite {
-    fn name(&self) -> &SiteName {
-        &self.shared.config.name
-    }
-
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        Some(self.shared.changes.subscribe())
-    }
-
-    fn reservations(&self) -> Option<&dyn Reservations> {
-        Some(self)
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call(|shared| shared.describe()).await
-    }
-
+impl Attempts for LocalSite {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         let tags = tags.to_vec();
         self.call(move |shared| shared.status(&tags)).await
@@ -288,11 +272,6 @@ impl Site for LocalSite {
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
         self.call(move |shared| shared.find_by_tag(tag)).await
-    }
-
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        let decision = decision.clone();
-        self.call(move |shared| shared.decide_gate(tag, &decision)).await
     }
 
     async fn cancel(&self, tag: Tag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
@@ -311,7 +290,18 @@ impl Site for LocalSite {
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
         self.call(|shared| shared.list_attempts()).await
     }
+}
 
+#[async_trait]
+impl Gate for LocalSite {
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        let decision = decision.clone();
+        self.call(move |shared| shared.decide_gate(tag, &decision)).await
+    }
+}
+
+#[async_trait]
+impl Files for LocalSite {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.inspect_file(place).await
     }
@@ -352,6 +342,25 @@ impl Site for LocalSite {
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         let step = step.clone();
         self.call(move |shared| shared.area()?.upload(&step)).await
+    }
+}
+
+#[async_trait]
+impl Site for LocalSite {
+    fn name(&self) -> &SiteName {
+        &self.shared.config.name
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        Some(self.shared.changes.subscribe())
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        Some(self)
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.call(|shared| shared.describe()).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

@@ -375,28 +375,9 @@ pub enum Readable {
     File(FilePlace),
 }
 
-/// One site. Calls may run at the same time; each ends within its own deadline
-/// and says what is known. Dropping a call's future must not leave the site in
-/// a state that a later call cannot find out.
+/// The queue of a site, and the attempts that go through it.
 #[async_trait]
-pub trait Site: Send + Sync {
-    /// Its name.
-    fn name(&self) -> &SiteName;
-
-    /// Hints that something may have changed since the last status: the number
-    /// grows. Nothing may depend on them; most sites have none.
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        None
-    }
-
-    /// How it is asked for reservations, if it grants any.
-    fn reservations(&self) -> Option<&dyn Reservations> {
-        None
-    }
-
-    /// What it is: asked at connect and now and then.
-    async fn describe(&self) -> Result<SiteDescription, SiteError>;
-
+pub trait Attempts: Send + Sync {
     /// Load, and what the attempts asked about are doing, in one query.
     /// A failure is no information about anything.
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError>;
@@ -408,13 +389,8 @@ pub trait Site: Send + Sync {
     /// Looks for submissions under a tag.
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError>;
 
-    /// Decides the gate of an attempt, or finds it decided. `Refused` if the
-    /// attempt has no directory yet and the decision is `Go`; `Void` of an attempt
-    /// without directory takes the directory's name, so that a late wrapper finds it taken.
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError>;
-
     /// Ends an attempt, wherever it stands: resource manager's job and processes.
-    /// `Ok` says that the order was taken, not that it is over: see [`Site::status`].
+    /// `Ok` says that the order was taken, not that it is over: see [`Attempts::status`].
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError>;
 
     /// Takes one of several submissions under a tag out of the resource manager's queue: that
@@ -428,7 +404,20 @@ pub trait Site: Send + Sync {
 
     /// All attempts of any instance that left something at the site.
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError>;
+}
 
+/// What holds an attempt that has its processors until all of its round have theirs.
+#[async_trait]
+pub trait Gate: Send + Sync {
+    /// Decides the gate of an attempt, or finds it decided. `Refused` if the
+    /// attempt has no directory yet and the decision is `Go`; `Void` of an attempt
+    /// without directory takes the directory's name, so that a late wrapper finds it taken.
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError>;
+}
+
+/// The files of a site: its content store, what users keep there, and what payloads print.
+#[async_trait]
+pub trait Files: Send + Sync {
     /// Digest, size and kind of a file (read as a whole by a process of its own).
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError>;
 
@@ -461,6 +450,29 @@ pub trait Site: Send + Sync {
     async fn upload(&self, _step: &UploadStep) -> Result<(), SiteError> {
         Err(SiteError::Unfit("it takes no uploads; register files that are there".to_owned()))
     }
+}
+
+/// One site. Calls may run at the same time; each ends within its own deadline
+/// and says what is known. Dropping a call's future must not leave the site in
+/// a state that a later call cannot find out.
+#[async_trait]
+pub trait Site: Attempts + Gate + Files {
+    /// Its name.
+    fn name(&self) -> &SiteName;
+
+    /// Hints that something may have changed since the last status: the number
+    /// grows. Nothing may depend on them; most sites have none.
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        None
+    }
+
+    /// How it is asked for reservations, if it grants any.
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        None
+    }
+
+    /// What it is: asked at connect and now and then.
+    async fn describe(&self) -> Result<SiteDescription, SiteError>;
 
     /// How long a small message from here to a host takes there and back, at best. An error
     /// is no information about either end; sites of some kinds cannot tell.

@@ -41,8 +41,9 @@ use crate::files::{AreaConfig, FileArea, SiteFiles, Sources};
 use crate::local::root::ATTEMPTS;
 use crate::ping;
 use crate::port::{
-    AttemptOrder, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected, Piece,
-    Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup, UploadStep,
+    AttemptOrder, Attempts, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision, GateState,
+    Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    UploadStep,
 };
 use crate::wrapper::parameters::Seldom;
 use crate::wrapper::seal::Seal;
@@ -302,15 +303,7 @@ fn now() -> Timestamp {
 }
 
 #[async_trait]
-impl Site for SlurmSite {
-    fn name(&self) -> &SiteName {
-        &self.config.name
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.describe_site().await
-    }
-
+impl Attempts for SlurmSite {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         self.status_of(tags).await
     }
@@ -321,10 +314,6 @@ impl Site for SlurmSite {
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
         self.find(tag).await
-    }
-
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        self.decide(tag, decision).await
     }
 
     /// By its tag alone: whatever is in the queue under it.
@@ -347,7 +336,17 @@ impl Site for SlurmSite {
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
         self.list().await
     }
+}
 
+#[async_trait]
+impl Gate for SlurmSite {
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.decide(tag, decision).await
+    }
+}
+
+#[async_trait]
+impl Files for SlurmSite {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.files.inspect(place).await
     }
@@ -382,6 +381,17 @@ impl Site for SlurmSite {
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         self.files.upload(step).await
+    }
+}
+
+#[async_trait]
+impl Site for SlurmSite {
+    fn name(&self) -> &SiteName {
+        &self.config.name
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.describe_site().await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

@@ -13,7 +13,7 @@ use cospan_domain::units::DurationUs;
 use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, run, script, tag};
 use cospan_sites::fault::{Fault, Faults, FaultySite, Injection, Tally};
 use cospan_sites::port::{
-    CallKind, ExitCause, GateDecision, GateState, Observation, Site, SiteError,
+    Attempts, CallKind, ExitCause, Gate, GateDecision, GateState, Observation, Site, SiteError,
 };
 use support::LocalSiteFixture;
 

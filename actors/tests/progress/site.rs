@@ -12,9 +12,9 @@ use cospan_domain::resources::Resources;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{
-    AtGate, AttemptOrder, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause, Found,
-    GateDecision, GateState, Inspected, Observation, Piece, Readable, Site, SiteDescription,
-    SiteError, SiteStatus, Submitted, TagLookup,
+    AtGate, AttemptOrder, Attempts, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause,
+    Files, Found, Gate, GateDecision, GateState, Inspected, Observation, Piece, Readable, Site,
+    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -99,27 +99,7 @@ fn no_files<T>() -> Result<T, SiteError> {
 }
 
 #[async_trait]
-impl Site for PromptSite {
-    fn name(&self) -> &SiteName {
-        &self.name
-    }
-
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.hints.as_ref().map(|hints| hints.subscribe())
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.dawdle(20).await;
-        Ok(SiteDescription {
-            total: Resources::processors(self.processors),
-            largest_component: Resources::processors(self.processors),
-            labels: Labels::default(),
-            capabilities: Capabilities::default(),
-            lanes: None,
-            manager: "prompt".into(),
-        })
-    }
-
+impl Attempts for PromptSite {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         self.dawdle(30).await;
         let now = self.clock.now();
@@ -163,6 +143,29 @@ impl Site for PromptSite {
         Ok(TagLookup { found: found.collect() })
     }
 
+    async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
+        if let Some(attempt) = self.attempts().get_mut(&tag) {
+            attempt.void = true;
+        }
+        Ok(())
+    }
+
+    async fn withdraw(&self, _: Tag, _: &LrmId) -> Result<(), SiteError> {
+        Ok(())
+    }
+
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        self.attempts().remove(&tag);
+        Ok(())
+    }
+
+    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+        Ok(self.attempts().keys().copied().collect())
+    }
+}
+
+#[async_trait]
+impl Gate for PromptSite {
     async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
         let now = self.clock.now();
         let length = DurationMs(self.chance.lock().expect("chance").random_range(1..=500));
@@ -193,27 +196,10 @@ impl Site for PromptSite {
         self.dawdle(300).await;
         Ok(state)
     }
+}
 
-    async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
-        if let Some(attempt) = self.attempts().get_mut(&tag) {
-            attempt.void = true;
-        }
-        Ok(())
-    }
-
-    async fn withdraw(&self, _: Tag, _: &LrmId) -> Result<(), SiteError> {
-        Ok(())
-    }
-
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
-        self.attempts().remove(&tag);
-        Ok(())
-    }
-
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
-        Ok(self.attempts().keys().copied().collect())
-    }
-
+#[async_trait]
+impl Files for PromptSite {
     async fn inspect(&self, _: &FilePlace) -> Result<Inspected, SiteError> {
         no_files()
     }
@@ -240,5 +226,28 @@ impl Site for PromptSite {
 
     async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
         no_files()
+    }
+}
+
+#[async_trait]
+impl Site for PromptSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.hints.as_ref().map(|hints| hints.subscribe())
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.dawdle(20).await;
+        Ok(SiteDescription {
+            total: Resources::processors(self.processors),
+            largest_component: Resources::processors(self.processors),
+            labels: Labels::default(),
+            capabilities: Capabilities::default(),
+            lanes: None,
+            manager: "prompt".into(),
+        })
     }
 }

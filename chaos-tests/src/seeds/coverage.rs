@@ -20,10 +20,15 @@ const RECORDS: [&str; 7] = ["job", "job-ids", "site", "copy", "file", "archive",
 /// Steps that a kind ought to strike at; none, if only some seeds or builds come to it.
 fn steps(kind: Kind) -> Vec<&'static str> {
     match kind.place() {
-        Place::Call => calls().filter(|call| kind.concerns(call)).collect(),
+        Place::Call => {
+            let concerned = calls().filter(|call| kind.concerns(*call));
+            concerned.map(CallKind::as_str).collect()
+        }
         Place::Site => steps_at_site(kind),
         Place::Death => match kind {
-            Kind::KilledBeforeCall | Kind::KilledAfterCall => calls().collect(),
+            Kind::KilledBeforeCall | Kind::KilledAfterCall => {
+                calls().map(CallKind::as_str).collect()
+            }
             Kind::KilledBetweenGates => vec![CallKind::DecideGate.as_str()],
             _ => RECORDS.into(),
         },
@@ -59,10 +64,10 @@ fn steps_at_site(kind: Kind) -> Vec<&'static str> {
 }
 
 /// Calls to a site that a control plane makes by itself.
-fn calls() -> impl Iterator<Item = &'static str> {
+fn calls() -> impl Iterator<Item = CallKind> {
     // Only in some tests sites grant reservations, and none takes uploads.
     let asked_for = [CallKind::Read, CallKind::RoundTrip, CallKind::Reserve, CallKind::Upload];
-    CallKind::ALL.into_iter().filter(move |call| !asked_for.contains(call)).map(CallKind::as_str)
+    CallKind::ALL.into_iter().filter(move |call| !asked_for.contains(call))
 }
 
 /// All pairs, each once.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use cospan_domain::reserve::{Answer, ReservationTag, Span};
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
-    FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError,
+    CallKind, FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError,
 };
 
 use super::SimulatedSite;
@@ -12,7 +12,7 @@ use crate::call_faults::Fate;
 use crate::kinds::Kind;
 use crate::world::World;
 
-const CALL: &str = "reserve";
+const CALL: CallKind = CallKind::Reserve;
 /// A wrong start is so much later than what was asked for, at most.
 const WRONG_BY: DurationMs = DurationMs(7_200_000);
 

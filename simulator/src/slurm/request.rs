@@ -11,7 +11,7 @@ use cospan_domain::ids::{
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::port::{AttemptOrder, GateDecision, GateState, Go, Peer, SiteError};
+use cospan_sites::port::{AttemptOrder, CallKind, GateDecision, GateState, Go, Peer, SiteError};
 
 use crate::kill_switch::KillSwitch;
 use crate::world::{SiteIndex, World};
@@ -45,16 +45,16 @@ pub(super) struct Asked {
 
 impl Verb {
     /// The call of the port that it belongs to.
-    pub(super) fn call(&self) -> &'static str {
+    pub(super) fn call(&self) -> CallKind {
         match self {
-            Verb::Describe => "describe",
-            Verb::Status(..) => "status",
-            Verb::Submit(_) => "submit",
-            Verb::Find(_) => "find-by-tag",
-            Verb::Gate(..) => "decide-gate",
-            Verb::Cancel(_) | Verb::Withdraw(..) => "cancel",
-            Verb::Remove(_) => "remove-attempt",
-            Verb::List => "list-attempts",
+            Verb::Describe => CallKind::Describe,
+            Verb::Status(..) => CallKind::Status,
+            Verb::Submit(_) => CallKind::Submit,
+            Verb::Find(_) => CallKind::FindByTag,
+            Verb::Gate(..) => CallKind::DecideGate,
+            Verb::Cancel(_) | Verb::Withdraw(..) => CallKind::Cancel,
+            Verb::Remove(_) => CallKind::RemoveAttempt,
+            Verb::List => CallKind::ListAttempts,
         }
     }
 

@@ -14,9 +14,9 @@ use tokio::sync::watch;
 use super::control::ControlFile;
 use super::{Fault, Faults};
 use crate::port::{
-    AttemptOrder, CallKind, CopyOrder, CopyStatus, FilePlace, GateDecision, GateState, Inspected,
-    Observation, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
-    Submitted, TagLookup, UploadStep,
+    AttemptOrder, Attempts, CallKind, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision,
+    GateState, Inspected, Observation, Piece, Readable, Reservations, Site, SiteDescription,
+    SiteError, SiteStatus, Submitted, TagLookup, UploadStep,
 };
 
 /// A site whose calls go wrong as its [`Faults`] say.
@@ -146,23 +146,7 @@ fn false_status(fault: Fault, mut status: SiteStatus) -> SiteStatus {
 }
 
 #[async_trait]
-impl Site for FaultySite {
-    fn name(&self) -> &SiteName {
-        self.inner.name()
-    }
-
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
-        self.inner.changes()
-    }
-
-    fn reservations(&self) -> Option<&dyn Reservations> {
-        self.inner.reservations().map(|_| self as &dyn Reservations)
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.plain(CallKind::Describe, || self.inner.describe()).await
-    }
-
+impl Attempts for FaultySite {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         let falsify = |fault, status| Some(false_status(fault, status));
         self.strike(CallKind::Status, || self.inner.status(tags), falsify).await
@@ -174,10 +158,6 @@ impl Site for FaultySite {
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
         self.plain(CallKind::FindByTag, || self.inner.find_by_tag(tag)).await
-    }
-
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        self.plain(CallKind::DecideGate, || self.inner.decide_gate(tag, decision)).await
     }
 
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
@@ -195,7 +175,17 @@ impl Site for FaultySite {
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
         self.plain(CallKind::ListAttempts, || self.inner.list_attempts()).await
     }
+}
 
+#[async_trait]
+impl Gate for FaultySite {
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.plain(CallKind::DecideGate, || self.inner.decide_gate(tag, decision)).await
+    }
+}
+
+#[async_trait]
+impl Files for FaultySite {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.plain(CallKind::Inspect, || self.inner.inspect(place)).await
     }
@@ -230,6 +220,25 @@ impl Site for FaultySite {
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         self.plain(CallKind::Upload, || self.inner.upload(step)).await
+    }
+}
+
+#[async_trait]
+impl Site for FaultySite {
+    fn name(&self) -> &SiteName {
+        self.inner.name()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        self.inner.changes()
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.inner.reservations().map(|_| self as &dyn Reservations)
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.plain(CallKind::Describe, || self.inner.describe()).await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

@@ -16,7 +16,7 @@ use super::listing::{Listing, Run};
 use super::{FileArea, InspectStatus, SiteFiles, SourceArea};
 use crate::local::root::{ATTEMPTS, Root};
 use crate::port::{
-    CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream, UploadStep,
+    CopyOrder, CopyStatus, Files, Inspected, Piece, Readable, SiteError, Stream, UploadStep,
 };
 
 /// Calls that may be inside the site's file system at the same time. When it hangs, this many
@@ -121,15 +121,7 @@ impl Attached {
 }
 
 #[async_trait]
-impl SiteFiles for Attached {
-    async fn prepare(&self) -> Result<(), SiteError> {
-        self.call(FileArea::prepare).await
-    }
-
-    async fn reach(&self) -> Result<(), SiteError> {
-        self.call(|_| Ok(())).await
-    }
-
+impl Files for Attached {
     async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
         let place = place.clone();
         self.call(move |area| area.stamp(&place)).await
@@ -143,16 +135,6 @@ impl SiteFiles for Attached {
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
         self.run(move |shared| shared.read(&what, offset, limit)).await
-    }
-
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        let place = place.clone();
-        self.call(move |area| area.list(&place)).await
-    }
-
-    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
-        let (place, runs) = (place.clone(), runs.to_vec());
-        self.call(move |area| area.runs(&place, &runs)).await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
@@ -202,5 +184,26 @@ impl SiteFiles for Attached {
             tokio::time::sleep(pause).await;
             pause = LOOK_MAX.min(pause * 2);
         }
+    }
+}
+
+#[async_trait]
+impl SiteFiles for Attached {
+    async fn prepare(&self) -> Result<(), SiteError> {
+        self.call(FileArea::prepare).await
+    }
+
+    async fn reach(&self) -> Result<(), SiteError> {
+        self.call(|_| Ok(())).await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let place = place.clone();
+        self.call(move |area| area.list(&place)).await
+    }
+
+    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+        let (place, runs) = (place.clone(), runs.to_vec());
+        self.call(move |area| area.runs(&place, &runs)).await
     }
 }

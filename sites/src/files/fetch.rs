@@ -27,9 +27,9 @@ use super::remote::PIECE;
 use super::root::STORE;
 use super::{SiteFiles, Sources};
 use crate::port::{
-    AttemptOrder, CopyBlame, CopyOrder, CopySource, CopyStatus, GateDecision, GateState, Inspected,
-    Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, Submitted,
-    TagLookup, UploadStep,
+    AttemptOrder, Attempts, CopyBlame, CopyOrder, CopySource, CopyStatus, Files, Gate,
+    GateDecision, GateState, Inspected, Piece, Readable, Reservations, Site, SiteDescription,
+    SiteError, SiteStatus, Submitted, TagLookup, UploadStep,
 };
 
 /// Where a site of this machine finds what was fetched from a source for it.
@@ -187,23 +187,7 @@ async fn read_all(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) -> io
 }
 
 #[async_trait]
-impl Site for Fetching {
-    fn name(&self) -> &SiteName {
-        self.site.name()
-    }
-
-    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
-        self.site.changes()
-    }
-
-    fn reservations(&self) -> Option<&dyn Reservations> {
-        self.site.reservations()
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.site.describe().await
-    }
-
+impl Attempts for Fetching {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         self.site.status(tags).await
     }
@@ -214,10 +198,6 @@ impl Site for Fetching {
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
         self.site.find_by_tag(tag).await
-    }
-
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        self.site.decide_gate(tag, decision).await
     }
 
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
@@ -235,7 +215,17 @@ impl Site for Fetching {
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
         self.site.list_attempts().await
     }
+}
 
+#[async_trait]
+impl Gate for Fetching {
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.site.decide_gate(tag, decision).await
+    }
+}
+
+#[async_trait]
+impl Files for Fetching {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         self.site.inspect(place).await
     }
@@ -296,6 +286,25 @@ impl Site for Fetching {
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         self.site.upload(step).await
+    }
+}
+
+#[async_trait]
+impl Site for Fetching {
+    fn name(&self) -> &SiteName {
+        self.site.name()
+    }
+
+    fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.site.changes()
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.site.reservations()
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.site.describe().await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

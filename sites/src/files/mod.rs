@@ -51,13 +51,10 @@ mod wire;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::state::Stamp;
-use cospan_domain::ids::Digest;
 use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::units::Bytes;
 
 use self::listing::{Listing, Run};
-use crate::port::{CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, UploadStep};
+use crate::port::{Files, SiteError};
 
 pub use area::{AreaConfig, FileArea, SourceArea};
 pub use contents::PIECE_MAX_BYTES;
@@ -65,29 +62,13 @@ pub use inspect::InspectStatus;
 pub use remote::Sources;
 pub use root::WORK;
 
-/// The files of one site, however they are reached. Each call is what the port's of its name is.
+/// The files of one site, however they are reached.
 #[async_trait]
-pub trait SiteFiles: Debug + Send + Sync {
+pub trait SiteFiles: Files + Debug {
     /// Makes the directories below the root that are missing.
     async fn prepare(&self) -> Result<(), SiteError>;
     /// Whether the site's root is there.
     async fn reach(&self) -> Result<(), SiteError>;
-    /// See [`crate::port::Site::inspect`].
-    async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError>;
-    /// See [`crate::port::Site::stamp`].
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError>;
-    /// See [`crate::port::Site::start_copy`].
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError>;
-    /// See [`crate::port::Site::copy_status`].
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError>;
-    /// See [`crate::port::Site::stop_copy`].
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError>;
-    /// See [`crate::port::Site::has_content`].
-    async fn has_content(&self, digest: Digest) -> Result<bool, SiteError>;
-    /// See [`crate::port::Site::delete_content`].
-    async fn delete_content(&self, digest: Digest) -> Result<(), SiteError>;
-    /// See [`crate::port::Site::read`].
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError>;
     /// What is below a directory; `None` if the place is a file.
     ///
     /// # Errors
@@ -98,6 +79,4 @@ pub trait SiteFiles: Debug + Send + Sync {
     /// # Errors
     /// `Refused` if a file is not there any more, or has less.
     async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError>;
-    /// See [`crate::port::Site::upload`].
-    async fn upload(&self, step: &UploadStep) -> Result<(), SiteError>;
 }

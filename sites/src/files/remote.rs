@@ -26,7 +26,8 @@ use crate::agent::{self, Agent, Request};
 use crate::exec::Lane;
 use crate::local::root::ATTEMPTS;
 use crate::port::{
-    CopyBlame, CopyOrder, CopyStatus, Inspected, Piece, Readable, SiteError, Stream, UploadStep,
+    CopyBlame, CopyOrder, CopyStatus, Files, Inspected, Piece, Readable, SiteError, Stream,
+    UploadStep,
 };
 
 /// Most that is asked for at a time: what else wants to pass waits so long.
@@ -157,15 +158,7 @@ impl Destination for Place {
 }
 
 #[async_trait]
-impl SiteFiles for RemoteFiles {
-    async fn prepare(&self) -> Result<(), SiteError> {
-        self.place.ask(&["prepare"]).await.map(drop)
-    }
-
-    async fn reach(&self) -> Result<(), SiteError> {
-        self.place.ask(&["has", "-"]).await.map(drop)
-    }
-
+impl Files for RemoteFiles {
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let path = match what {
             Readable::File(place) => path(place),
@@ -177,14 +170,6 @@ impl SiteFiles for RemoteFiles {
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         self.place.upload(step).await
-    }
-
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        self.place.list(&path(place)).await
-    }
-
-    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
-        self.place.runs(&path(place), runs).await
     }
 
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
@@ -284,5 +269,24 @@ impl SiteFiles for RemoteFiles {
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         self.place.ask(&["delete", &digest.to_string()]).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl SiteFiles for RemoteFiles {
+    async fn prepare(&self) -> Result<(), SiteError> {
+        self.place.ask(&["prepare"]).await.map(drop)
+    }
+
+    async fn reach(&self) -> Result<(), SiteError> {
+        self.place.ask(&["has", "-"]).await.map(drop)
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        self.place.list(&path(place)).await
+    }
+
+    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+        self.place.runs(&path(place), runs).await
     }
 }

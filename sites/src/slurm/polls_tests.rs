@@ -11,7 +11,7 @@ use cospan_domain::units::DurationMs;
 use super::{SlurmConfig, SlurmSite};
 use crate::contract::{order, script, tag};
 use crate::exec::{Command, Ended, Exec, ExecError, Output, Work};
-use crate::port::{InQueue, Observation, Site, SiteStatus};
+use crate::port::{Attempts, InQueue, Observation, SiteStatus};
 
 /// A cluster whose jobs, load and files are what a test says they are.
 #[derive(Debug, Default)]

@@ -7,7 +7,9 @@ use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, order, script, start,
     tag,
 };
-use cospan_sites::port::{EndedBySite, ExitCause, GateDecision, GateState, Observation, Site};
+use cospan_sites::port::{
+    Attempts, EndedBySite, ExitCause, Gate, GateDecision, GateState, Observation,
+};
 use rustix::process::Signal;
 
 use crate::support::unprivileged::unprivileged;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cospan_domain::units::DurationMs;
 use cospan_sites::contract::{PATIENCE, await_exit, bring_to_gate, go, order, script, start, tag};
 use cospan_sites::local::LocalSite;
-use cospan_sites::port::{ExitCause, Site};
+use cospan_sites::port::{ExitCause, Gate};
 
 use crate::support::{LocalSiteFixture, processes_naming};
 

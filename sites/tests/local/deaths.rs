@@ -6,7 +6,7 @@ use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, bring_to_gate, order,
     printed, script, start, tag,
 };
-use cospan_sites::port::{ExitCause, Observation, Site};
+use cospan_sites::port::{Attempts, ExitCause, Observation, Site};
 use rustix::process::Signal;
 
 use crate::support::{LocalSiteFixture, pid_in, processes_naming, signal};

@@ -8,7 +8,7 @@ use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_printed, await_seen, order, script, start, tag,
 };
 use cospan_sites::local::LocalSite;
-use cospan_sites::port::{Observation, Site};
+use cospan_sites::port::{Attempts, Observation};
 
 use crate::support::LocalSiteFixture;
 

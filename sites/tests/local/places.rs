@@ -6,7 +6,7 @@ use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
 };
 use cospan_sites::local::LocalSite;
-use cospan_sites::port::{GateDecision, GateState, Observation, Site, SiteError};
+use cospan_sites::port::{Attempts, GateDecision, GateState, Observation, Site, SiteError};
 
 use crate::support::LocalSiteFixture;
 

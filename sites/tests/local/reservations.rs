@@ -7,7 +7,7 @@ use cospan_domain::reserve::{
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{SiteFixture, await_idle, bring_to_gate, order, script, tag};
-use cospan_sites::port::{AttemptOrder, ReservationOrder, Reservations, Site, SiteError};
+use cospan_sites::port::{AttemptOrder, Attempts, ReservationOrder, Reservations, Site, SiteError};
 
 use crate::support::LocalSiteFixture;
 

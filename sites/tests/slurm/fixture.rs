@@ -18,7 +18,7 @@ use cospan_sites::contract::SiteFixture;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
 use cospan_sites::local::{LocalConfig, LocalSite};
-use cospan_sites::port::{FilePlace, Inspected, Site};
+use cospan_sites::port::{FilePlace, Files, Inspected, Site};
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 use cospan_sites::wrapper::seal::Seal;
 

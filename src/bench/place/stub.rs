@@ -10,9 +10,9 @@ use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_sites::port::{
-    AtGate, AttemptOrder, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause, FilePlace,
-    GateDecision, GateState, Inspected, Observation, Piece, Readable, Site, SiteDescription,
-    SiteError, SiteStatus, Submitted, TagLookup,
+    AtGate, AttemptOrder, Attempts, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause,
+    FilePlace, Files, Gate, GateDecision, GateState, Inspected, Observation, Piece, Readable, Site,
+    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use tokio::sync::watch;
 
@@ -109,27 +109,7 @@ fn no_files<T>() -> Result<T, SiteError> {
 }
 
 #[async_trait]
-impl Site for StubSite {
-    fn name(&self) -> &SiteName {
-        &self.name
-    }
-
-    fn changes(&self) -> Option<watch::Receiver<u64>> {
-        Some(self.changed.subscribe())
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.heard().await;
-        Ok(SiteDescription {
-            total: self.all(),
-            largest_component: self.all(),
-            labels: Labels::new(),
-            capabilities: Capabilities::default(),
-            lanes: None,
-            manager: "none".into(),
-        })
-    }
-
+impl Attempts for StubSite {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         self.heard().await;
         let seen = |attempts: &mut BTreeMap<Tag, Life>| {
@@ -159,15 +139,6 @@ impl Site for StubSite {
         Ok(TagLookup { found: Vec::new() })
     }
 
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        self.heard().await;
-        let open = matches!(decision, GateDecision::Go(_));
-        let life = if open { Life::Runs } else { Life::NeverRan };
-        self.with(|attempts| attempts.insert(tag, life));
-        self.tell();
-        Ok(if open { GateState::Opened } else { GateState::Voided })
-    }
-
     async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
         self.heard().await;
         self.with(|attempts| {
@@ -191,7 +162,22 @@ impl Site for StubSite {
         self.heard().await;
         Ok(Vec::new())
     }
+}
 
+#[async_trait]
+impl Gate for StubSite {
+    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+        self.heard().await;
+        let open = matches!(decision, GateDecision::Go(_));
+        let life = if open { Life::Runs } else { Life::NeverRan };
+        self.with(|attempts| attempts.insert(tag, life));
+        self.tell();
+        Ok(if open { GateState::Opened } else { GateState::Voided })
+    }
+}
+
+#[async_trait]
+impl Files for StubSite {
     async fn inspect(&self, _: &FilePlace) -> Result<Inspected, SiteError> {
         no_files()
     }
@@ -218,5 +204,28 @@ impl Site for StubSite {
 
     async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
         no_files()
+    }
+}
+
+#[async_trait]
+impl Site for StubSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.changed.subscribe())
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        self.heard().await;
+        Ok(SiteDescription {
+            total: self.all(),
+            largest_component: self.all(),
+            labels: Labels::new(),
+            capabilities: Capabilities::default(),
+            lanes: None,
+            manager: "none".into(),
+        })
     }
 }

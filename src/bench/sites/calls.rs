@@ -12,7 +12,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
-use cospan_sites::port::{AttemptOrder, Site};
+use cospan_sites::port::{AttemptOrder, Attempts};
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};

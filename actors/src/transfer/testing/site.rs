@@ -12,9 +12,9 @@ use cospan_domain::resources::Resources;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationUs};
 use cospan_sites::port::{
-    AttemptOrder, Capabilities, CopyBlame, CopyOrder, CopyStatus, GateDecision, GateState,
-    Inspected, Observation, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus,
-    Submitted, TagLookup,
+    AttemptOrder, Attempts, Capabilities, CopyBlame, CopyOrder, CopyStatus, Files, Gate,
+    GateDecision, GateState, Inspected, Observation, Piece, Readable, Site, SiteDescription,
+    SiteError, SiteStatus, Submitted, TagLookup,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -156,24 +156,7 @@ impl Inside {
 }
 
 #[async_trait]
-impl Site for FakeSite {
-    fn name(&self) -> &SiteName {
-        &self.name
-    }
-
-    async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        let inside = self.answering()?;
-        let all = Resources::processors(inside.processors);
-        Ok(SiteDescription {
-            total: all.clone(),
-            largest_component: all,
-            labels: Labels::default(),
-            capabilities: Capabilities::default(),
-            lanes: inside.lane.clone().map(|own| Lanes { own, ..Lanes::default() }),
-            manager: "none".into(),
-        })
-    }
-
+impl Attempts for FakeSite {
     async fn status(&self, _: &[Tag]) -> Result<SiteStatus, SiteError> {
         if self.inside().hanging {
             self.inside().hung += 1;
@@ -192,17 +175,6 @@ impl Site for FakeSite {
         Err(SiteError::Refused("it keeps files only".into()))
     }
 
-    async fn decide_gate(&self, tag: Tag, what: &GateDecision) -> Result<GateState, SiteError> {
-        let mut inside = self.answering()?;
-        match what {
-            GateDecision::Go(_) => {
-                inside.opened.push(tag);
-                Ok(GateState::Opened)
-            }
-            GateDecision::Void => Err(SiteError::Refused("it keeps files only".into())),
-        }
-    }
-
     async fn cancel(&self, _: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
         Ok(())
     }
@@ -218,7 +190,24 @@ impl Site for FakeSite {
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
         Ok(Vec::new())
     }
+}
 
+#[async_trait]
+impl Gate for FakeSite {
+    async fn decide_gate(&self, tag: Tag, what: &GateDecision) -> Result<GateState, SiteError> {
+        let mut inside = self.answering()?;
+        match what {
+            GateDecision::Go(_) => {
+                inside.opened.push(tag);
+                Ok(GateState::Opened)
+            }
+            GateDecision::Void => Err(SiteError::Refused("it keeps files only".into())),
+        }
+    }
+}
+
+#[async_trait]
+impl Files for FakeSite {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let found = self.answering()?.files.get(place).cloned();
         found.ok_or_else(|| SiteError::Refused("there is no such file".into()))
@@ -277,6 +266,26 @@ impl Site for FakeSite {
 
     async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
         Err(SiteError::Refused("it is not read here".into()))
+    }
+}
+
+#[async_trait]
+impl Site for FakeSite {
+    fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    async fn describe(&self) -> Result<SiteDescription, SiteError> {
+        let inside = self.answering()?;
+        let all = Resources::processors(inside.processors);
+        Ok(SiteDescription {
+            total: all.clone(),
+            largest_component: all,
+            labels: Labels::default(),
+            capabilities: Capabilities::default(),
+            lanes: inside.lane.clone().map(|own| Lanes { own, ..Lanes::default() }),
+            manager: "none".into(),
+        })
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {

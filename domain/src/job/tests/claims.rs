@@ -185,21 +185,6 @@ fn lower_jobs_at_its_site_give_way_to_a_component_that_fits_nowhere() {
     }
 }
 
-#[test]
-fn where_as_much_waited_lately_nothing_is_claimed_or_preempted() {
-    let waits = |at: SiteName| {
-        let mut field = Field { waited: Some(at), ..field() };
-        let attempt = plan(&job_at(240, 0, 8), &mut field);
-        (started(&attempt), preempted(&attempt), moved(&attempt))
-    };
-    assert_eq!(waits(c()), (vec![1, 2, 3], vec![2], vec![]), "elsewhere");
-    assert_eq!(waits(a()), (vec![2, 3], vec![], vec![(3, a())]), "16 at A stay unclaimed");
-    let mut field = Field { waited: Some(b()), ..field() };
-    field.idle = BTreeMap::from([(a(), 16), (b(), 16), (c(), 0)]);
-    let attempt = plan(&job_at(240, 0, 17), &mut field);
-    assert_eq!((self::started(&attempt), self::preempted(&attempt)), (vec![1, 2], vec![]));
-}
-
 /// Vectors I-5 and I-6.
 #[test]
 fn as_many_give_way_as_are_needed_and_none_if_all_are_not_enough() {
@@ -511,3 +496,6 @@ fn input_that_was_late_again_and_again_is_waited_for() {
     world.look(Inputs::Here);
     assert_eq!(next_try(&world), Some(0), "however early that is");
 }
+
+#[path = "claims_waits.rs"]
+mod waits;

@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal};
 
 use cospan_domain::ids::JobId;
 use cospan_domain::units::Bytes;
-use cospan_sites::port::Site;
+use cospan_sites::port::Attempts;
 use cospan_sites::slurm::SlurmSite;
 use cospan_sites::slurm::remains::Remains;
 use serde::Serialize;
