@@ -8,6 +8,7 @@ use cospan_domain::acquire::{Ask, Lane, LaneWords, Obtainable};
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName, Tag};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Acceptance, Hindrance, SiteShape};
+use cospan_domain::reserve::Ebb;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::contact::Contact;
@@ -28,6 +29,8 @@ pub struct SiteReport {
     pub shape: Option<Arc<SiteShape>>,
     /// What was free, and when it was asked for.
     pub idle: Option<(Timestamp, Resources)>,
+    /// When less of that is left, as it was promised to others.
+    pub ebbs: Arc<[Ebb]>,
     /// What our attempts there were doing.
     pub observed: Arc<Observed>,
     /// What could be got there lately.
@@ -94,6 +97,7 @@ impl Default for SiteReport {
             description: None,
             shape: None,
             idle: None,
+            ebbs: Arc::default(),
             observed: Arc::default(),
             obtainable: Arc::default(),
             silent_since: None,

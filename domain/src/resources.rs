@@ -91,6 +91,14 @@ impl Resources {
         }
     }
 
+    /// Of each kind at most what there is of it in `most`.
+    pub fn cut_to(&mut self, most: &Resources) {
+        self.processors = self.processors.min(most.processors);
+        for (name, mine) in &mut self.others {
+            *mine = (*mine).min(most.other(name));
+        }
+    }
+
     /// Adds `more`.
     pub fn add(&mut self, more: &Resources) {
         self.processors = self.processors.saturating_add(more.processors);

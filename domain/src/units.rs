@@ -27,6 +27,12 @@ impl Timestamp {
     pub fn since(self, earlier: Timestamp) -> DurationMs {
         DurationMs(self.0.saturating_sub(earlier.0))
     }
+
+    /// Hours and minutes of its day, in UTC.
+    pub fn time_of_day(self) -> String {
+        let minutes = self.0 / 60_000 % 1_440;
+        format!("{:02}:{:02}", minutes / 60, minutes % 60)
+    }
 }
 
 /// How far another clock is ahead of ours, in milliseconds; negative: behind.

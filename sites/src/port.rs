@@ -16,7 +16,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag};
 use cospan_domain::job::spec::Program;
 use cospan_domain::labels::Labels;
-use cospan_domain::reserve::ReservationTag;
+use cospan_domain::reserve::{Ebb, ReservationTag};
 use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;
 pub use cospan_domain::transfer::place::FilePlace;
@@ -86,6 +86,8 @@ pub struct SiteStatus {
     pub site_clock: Option<Timestamp>,
     /// What is free now for one more submission.
     pub idle: Resources,
+    /// When less of that is left, as it was promised to others.
+    pub ebbs: Vec<Ebb>,
     /// What each attempt asked about is doing; one entry for every tag asked.
     pub attempts: BTreeMap<Tag, Observation>,
 }

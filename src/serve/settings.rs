@@ -38,8 +38,8 @@ const RECONCILE: DurationMs = DurationMs::from_secs(300);
 pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
     let sites = &config.sites;
     let settle = config.site.iter().map(|site| (site.name.clone(), registry::settle(site.kind)));
+    let job = job(config);
     Ok(Settings {
-        job: job(config),
         limits: limits(config),
         default_policies: DefaultPolicies {
             rigid: PolicyName::new(&config.placement.policy)?,
@@ -47,7 +47,9 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             weights: config.placement.weights,
             local_rate: config.placement.local_bandwidth,
             lanes: registry::lanes(config.site.iter().map(|site| site.kind)),
+            beyond_wall_time: job.beyond_wall_time(),
         },
+        job,
         history_seed: config.placement.history_seed.0.clone(),
         quotas: quotas(config),
         powers: powers(config),

@@ -9,12 +9,12 @@ use cospan_domain::job::demands::Holding;
 use cospan_domain::placement::{Asked, Given, Ground};
 use cospan_domain::provisional::{Deducted, DeductionKey};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdMap;
 
 use super::Cluster;
 use crate::chaos;
-use crate::coallocator::{CoAllocator, belief, holding_sums};
+use crate::coallocator::{CoAllocator, aged, belief, holding_sums};
 use crate::supervision::ActorKind;
 
 /// Jobs that a site remembers; of others it asks for the requirements again.
@@ -110,10 +110,10 @@ impl Held {
 }
 
 impl Cluster {
-    /// What is free here and promised to nobody but the plan of `key`; nothing if it is not
-    /// known.
-    fn free(&mut self, key: &DeductionKey) -> Resources {
-        let mut free = self.usable().unwrap_or_default();
+    /// What is free here for so long and promised to nobody but the plan of `key`; nothing if it
+    /// is not known.
+    fn free(&mut self, key: &DeductionKey, lasts: DurationMs) -> Resources {
+        let mut free = self.usable(lasts).unwrap_or_default();
         let ledgers = self.shared.deductions.lock();
         if let Some(promised) = ledgers.at(&self.name) {
             let mut promised = promised.placing.clone();
@@ -125,8 +125,8 @@ impl Cluster {
         free
     }
 
-    /// As a snapshot has it (see [`cospan_domain::placement::GridSite::usable`]).
-    fn usable(&mut self) -> Option<Resources> {
+    /// As a snapshot has it (see [`cospan_domain::placement::GridSite::usable_for`]).
+    fn usable(&mut self, lasts: DurationMs) -> Option<Resources> {
         let belief = belief(&self.shared, &self.name, &self.report, self.now())?;
         let shape = self.report.shape.as_ref()?;
         let view = self.shared.view.load();
@@ -140,7 +140,12 @@ impl Cluster {
             }
         };
         let quota = self.shared.settings.quotas.get(&self.name).copied().unwrap_or_default();
-        let mut usable = quota.usable_resources(&shape.total, &belief.idle, &held.ours);
+        let mut idle = belief.idle;
+        let ebbs = aged(&self.report, self.now());
+        if let Some(ebb) = ebbs.iter().rfind(|ebb| ebb.after < lasts) {
+            idle.cut_to(&ebb.left);
+        }
+        let mut usable = quota.usable_resources(&shape.total, &idle, &held.ours);
         usable.subtract(&held.pending);
         self.bidder.held = Some(held);
         Some(usable)
@@ -158,7 +163,7 @@ impl Cluster {
             Ok(asked) => asked.clone(),
             Err(unheard) => return Some(Reply::Unheard(unheard)),
         };
-        let free = self.free(key);
+        let free = self.free(key, asked.request().lasts());
         let answer = asked.answer(ground, site, &free);
         if let Ok(given) = &answer {
             let deducted = Deducted::offered(given.resources.clone());

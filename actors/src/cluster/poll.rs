@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{ComponentIndex, JobId, Tag};
 use cospan_domain::job::demands::Holding;
+use cospan_domain::reserve::Ebb;
 use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{CallKind, Observation, SiteDescription, SiteError, SiteStatus};
@@ -273,7 +274,10 @@ impl Cluster {
         // The same number is news where nobody believed the old one any more.
         let believed = |at: &Timestamp| is_believed(&self.shared, *at, now);
         let before = self.report.idle.as_ref().filter(|(at, _)| believed(at));
-        let changed = corrected || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i);
+        let left = |ebbs: &[Ebb]| ebbs.iter().map(|ebb| ebb.left.clone()).collect::<Vec<_>>();
+        let changed = corrected
+            || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i)
+            || left(&self.report.ebbs) != left(&status.ebbs);
         if changed {
             self.shared.live.note_change();
         }
@@ -281,6 +285,7 @@ impl Cluster {
             self.shared.actors.co_allocator.look(&());
         }
         self.report.idle = idle;
+        self.report.ebbs = status.ebbs.into();
         for (tag, observation) in &status.attempts {
             // An absence counts by being seen again.
             if self.report.observed.attempts.get(tag) != Some(observation)

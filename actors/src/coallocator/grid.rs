@@ -10,6 +10,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
     self, Acceptance, Belief, GridSite, GridSnapshot, Hindrance, PlacementRequest,
 };
+use cospan_domain::reserve::Ebb;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
 use cospan_domain::site::state::SiteRecord;
@@ -138,6 +139,7 @@ fn site(
         shape: report.shape.clone(),
         acceptance: state.acceptance(),
         idle: belief(shared, name, report, now),
+        ebbs: aged(report, now),
         pending,
         ours,
         quota: shared.settings.quotas.get(name).copied().unwrap_or_default(),
@@ -202,6 +204,15 @@ pub(crate) fn belief(
         idle.processors = idle.processors.min(most);
     }
     is_believed(shared, asked_at, now).then_some(Belief { idle, asked_at })
+}
+
+/// When less is left of what a site said is idle, counted from now on.
+pub(crate) fn aged(report: &SiteReport, now: Timestamp) -> Arc<[Ebb]> {
+    if report.ebbs.is_empty() {
+        return report.ebbs.clone();
+    }
+    let age = report.idle.as_ref().map(|(asked_at, _)| now.since(*asked_at)).unwrap_or_default();
+    report.ebbs.iter().map(|ebb| ebb.aged(age)).collect()
 }
 
 /// Whether what a site said then still counts for something.

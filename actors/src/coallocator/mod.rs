@@ -16,4 +16,4 @@ pub use actor::{AskStanding, CoAllocator};
 pub use estimate::Estimate;
 pub use explain::{ExpectedTransfer, Explanation, SiteFigures, Wait, explain, preview};
 pub use grid::GridMaker;
-pub(crate) use grid::{belief, holding_sums, is_believed, may_try_out};
+pub(crate) use grid::{aged, belief, holding_sums, is_believed, may_try_out};

@@ -8,15 +8,18 @@ use cospan_domain::job::spec::{ComponentSpec, Flexible, JobSpec, Priority, Reque
 use cospan_domain::job::state::{Component, Job, Phase, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::placed::Placement;
-use cospan_domain::placement::Outcome;
+use cospan_domain::placement::{Outcome, Reason};
 use cospan_domain::queue::{Condition, Standing};
+use cospan_domain::reserve::Ebb;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
-use super::{AskStanding, CoAllocator, Explanation, Wait, belief, explain, may_try_out, preview};
+use super::{
+    AskStanding, CoAllocator, Explanation, Wait, aged, belief, explain, may_try_out, preview,
+};
 use crate::actor_registry::{Dirty, Look, RegisteredActor};
 use crate::journal::Change;
 use crate::live_state::SiteReport;
@@ -117,6 +120,36 @@ fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
         // A refusal after the report counts beside it, one before does not.
         world.shared.live.refuse(&delft, 5, asked_at);
         assert_eq!(idle(asked_at), Some(4));
+    });
+}
+
+#[test]
+fn what_others_were_promised_comes_nearer_as_a_report_ages() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        world.add_file("input", content(1), &["Delft"]).await;
+        let mut job = queued(JOB.0, content(1));
+        Arc::make_mut(&mut job.spec).components[0].resources = Resources::processors(4);
+        world.append(Change::NewJobs(vec![Arc::new(job)])).await;
+        says(&world, "Delft", 10, 8);
+        let delft = site("Delft");
+        let mut report = SiteReport::clone(&*world.shared.live.site(&delft).expect("a report"));
+        let now = world.shared.clock.now();
+        // A job of a minute is asked for with eleven more: the hold, and the margin.
+        let soon = DurationMs(13 * 60_000);
+        let left = Resources::processors(2);
+        report.ebbs = vec![Ebb { at: now + soon, after: soon, left }].into();
+        world.shared.live.publish(delft.clone(), Arc::new(report.clone()));
+        let outcome = || {
+            let job = world.shared.view.load().jobs[&JOB].clone();
+            explain(&world.shared, &job).verdicts[0].outcome.clone()
+        };
+        assert_eq!(outcome(), Outcome::Chosen, "it is over by then");
+        report.ebbs = aged(&report, now + DurationMs(60_000));
+        assert_eq!(report.ebbs[0].after, DurationMs(12 * 60_000));
+        world.shared.live.publish(delft, Arc::new(report));
+        let Outcome::Refused(reasons) = outcome() else { panic!("it is a minute nearer") };
+        assert!(matches!(reasons[..], [Reason::Reserved { reserved: 6, .. }]), "{reasons:?}");
     });
 }
 

@@ -76,6 +76,12 @@ impl Default for JobParameters {
 }
 
 impl JobParameters {
+    /// How much longer than its wall time a component may hold what it claimed: at its gate,
+    /// and until it is seen to have ended.
+    pub fn beyond_wall_time(&self) -> DurationMs {
+        self.hold_max + self.wall_margin
+    }
+
     /// Wait after the `count`th setback (from 1): doubling from `first`, bounded,
     /// and spread by up to a quarter so that jobs do not come back in step.
     /// `seed` is any number of the job's own; chance is not needed for this.

@@ -7,6 +7,7 @@
 #[allow(missing_docs, reason = "each is explained at the variant of `Reason` with its name")]
 pub enum ReasonCode {
     NotEnoughIdle,
+    Reserved,
     QuotaReached,
     SiteFull,
     Waited,
@@ -41,8 +42,9 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them, in order.
-    pub const ALL: [ReasonCode; 31] = [
+    pub const ALL: [ReasonCode; 32] = [
         ReasonCode::NotEnoughIdle,
+        ReasonCode::Reserved,
         ReasonCode::QuotaReached,
         ReasonCode::SiteFull,
         ReasonCode::Waited,
@@ -79,6 +81,7 @@ impl ReasonCode {
     pub fn as_str(self) -> &'static str {
         match self {
             ReasonCode::NotEnoughIdle => "not-enough-idle",
+            ReasonCode::Reserved => "reserved",
             ReasonCode::QuotaReached => "quota-reached",
             ReasonCode::SiteFull => "site-full",
             ReasonCode::Waited => "waited-lately",

@@ -97,12 +97,22 @@ impl Asked {
 
     /// The job was not covered: what sites turned out not to have is not left to those that are
     /// tried after it either, who would else pass it.
-    pub fn learn(&self, answers: &[Result<Given, Decline>], left: &mut Remaining) {
+    pub fn learn(
+        &self,
+        answers: &[Result<Given, Decline>],
+        grid: &GridSnapshot,
+        left: &mut Remaining,
+    ) {
+        left.begin_request();
         let asked = |name: Option<&str>| match name {
             None => u64::from(self.whole.processors),
             Some(name) => self.whole.other(name),
         };
-        for (site, answer) in answers.iter().enumerate() {
+        // What others were promised is there for whoever is over by then.
+        let lasts = self.request.lasts();
+        let told = answers.iter().enumerate();
+        let told = told.filter(|(site, _)| grid.sites()[*site].usable_for(lasts).is_none());
+        for (site, answer) in told {
             match answer {
                 // Of what it gave less of than was asked, it has no more.
                 Ok(given) => left.limit(site, &given.resources, |name, count| count < asked(name)),

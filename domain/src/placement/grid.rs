@@ -10,6 +10,7 @@ use crate::acquire::{Lane, Obtainable};
 use crate::content::Content;
 use crate::ids::{Digest, SiteName};
 use crate::labels::Labels;
+use crate::reserve::Ebb;
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 
@@ -18,6 +19,8 @@ use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 pub struct GridSnapshot {
     sites: Vec<GridSite>,
     usable: Vec<Resources>,
+    /// Sites that promised something to others for later, by index.
+    ebbing: Vec<usize>,
     network: Arc<Network>,
     positions: Vec<Option<usize>>,
     replicas: Arc<dyn Replicas>,
@@ -35,6 +38,8 @@ pub struct GridSite {
     pub acceptance: Acceptance,
     /// What it said is idle; `None` if that is not known, and then nothing is placed.
     pub idle: Option<Belief>,
+    /// When less of that is left, as it was promised to others.
+    pub ebbs: Arc<[Ebb]>,
     /// What we placed there and its resource manager does not show yet.
     pub pending: Resources,
     /// What our running components hold there.
@@ -180,6 +185,7 @@ impl GridSite {
             shape: None,
             acceptance: Acceptance::Closed(Hindrance::Unknown),
             idle: None,
+            ebbs: Arc::default(),
             pending: Resources::default(),
             ours: Resources::default(),
             quota: Quota::NONE,
@@ -195,15 +201,24 @@ impl GridSite {
     /// (KOALA, section 4: between placement and claim a processor is not there
     /// for our own next job).
     pub fn usable(&self) -> Resources {
-        match (&self.shape, &self.idle) {
-            (Some(shape), Some(belief)) => {
-                let mut usable =
-                    self.quota.usable_resources(&shape.total, &belief.idle, &self.ours);
-                usable.subtract(&self.pending);
-                usable
-            }
-            _ => Resources::default(),
-        }
+        let idle = self.idle.as_ref().map(|belief| &belief.idle);
+        idle.map(|idle| self.usable_of(idle)).unwrap_or_default()
+    }
+
+    /// What of it a job may take that holds it for so long, if that is less: what others were
+    /// promised within that time it would keep from them.
+    pub fn usable_for(&self, lasts: DurationMs) -> Option<Resources> {
+        let ebb = self.ebbs.iter().rfind(|ebb| ebb.after < lasts)?;
+        let mut left = self.idle.as_ref()?.idle.clone();
+        left.cut_to(&ebb.left);
+        Some(self.usable_of(&left))
+    }
+
+    fn usable_of(&self, idle: &Resources) -> Resources {
+        let Some(shape) = &self.shape else { return Resources::default() };
+        let mut usable = self.quota.usable_resources(&shape.total, idle, &self.ours);
+        usable.subtract(&self.pending);
+        usable
     }
 
     /// How old the belief about its load is.
@@ -225,8 +240,10 @@ impl GridSnapshot {
         let sites: Vec<GridSite> = sites.into_values().collect();
         let positions = sites.iter().map(|site| network.position(&site.name)).collect();
         let usable = sites.iter().map(GridSite::usable).collect();
+        let indexes = 0..sites.len();
+        let ebbing = indexes.filter(|index| !sites[*index].ebbs.is_empty()).collect();
         let staged = Arc::new(BTreeMap::new());
-        Self { sites, usable, network, positions, replicas, staged }
+        Self { sites, usable, ebbing, network, positions, replicas, staged }
     }
 
     /// The same, where this is staged at the sites.
@@ -248,6 +265,11 @@ impl GridSnapshot {
     /// What we may take of each site before anything is placed, by site index.
     pub fn usable(&self) -> &[Resources] {
         &self.usable
+    }
+
+    /// Sites that promised something to others for later, by index.
+    pub(super) fn ebbing(&self) -> &[usize] {
+        &self.ebbing
     }
 
     /// Index of a site.

@@ -140,14 +140,16 @@ impl Search<'_> {
         remaining: &Remaining,
         report: &mut Report<'_>,
     ) -> ControlFlow<()> {
-        if remaining.processors()[site] < need.processors {
-            let left = remaining.processors()[site].into();
-            self.shortage(Kind::Processors, need.processors.into(), left, site, report)?;
+        let left = remaining.processors()[site];
+        if left < need.processors {
+            let short = Short::new(Kind::Processors, need.processors.into(), left.into());
+            self.shortage(&short.beside(remaining.kept(site)), site, report)?;
         }
         for (name, &needed) in &need.others {
             let left = remaining.other(site, name);
             if left < needed {
-                self.shortage(Kind::Other(name), needed, left, site, report)?;
+                let short = Short::new(Kind::Other(name), needed, left);
+                self.shortage(&short.beside(remaining.kept(site)), site, report)?;
             }
         }
         Continue(())
@@ -156,12 +158,11 @@ impl Search<'_> {
     /// One resource is short: is it the site's load, our quota, or both?
     fn shortage(
         &self,
-        kind: Kind<'_>,
-        needed: u64,
-        left: u64,
+        short: &Short<'_>,
         index: usize,
         report: &mut Report<'_>,
     ) -> ControlFlow<()> {
+        let Short { kind, needed, left, .. } = *short;
         let site = &self.grid.sites()[index];
         let count = |resources: &Resources| kind.count(resources);
         let idle = site.idle.as_ref().map_or(0, |belief| count(&belief.idle));
@@ -181,6 +182,7 @@ impl Search<'_> {
                 || Reason::QuotaReached { resource: kind.name(), needed, usable: by_quota };
             report(ReasonCode::QuotaReached, needed - by_quota, &reason)?;
         }
+        self.reserved(short, promised, index, report)?;
         let by_load = idle.saturating_sub(promised);
         if by_load < needed {
             let missing = promised.saturating_add(needed).saturating_sub(idle);
@@ -196,6 +198,39 @@ impl Search<'_> {
             report(ReasonCode::NotEnoughIdle, missing, &reason)?;
         }
         Continue(())
+    }
+}
+
+impl Search<'_> {
+    /// Is it there now, but not for as long as the component needs it?
+    fn reserved(
+        &self,
+        short: &Short<'_>,
+        promised: u64,
+        index: usize,
+        report: &mut Report<'_>,
+    ) -> ControlFlow<()> {
+        let Short { kind, needed, left, kept } = *short;
+        let site = &self.grid.sites()[index];
+        let idle = site.idle.as_ref().map_or(0, |belief| kind.count(&belief.idle));
+        let mut met = site.ebbs.iter().filter(|ebb| ebb.after < self.request.lasts());
+        let enough = idle.min(promised.saturating_add(needed));
+        let first = met.clone().find(|ebb| kind.count(&ebb.left) < enough);
+        // Also where nothing was left to be kept: it would be, once all else is lifted.
+        let Some(ebb) = first.or_else(|| met.next_back().filter(|_| kept > 0)) else {
+            return Continue(());
+        };
+        let reason = || Reason::Reserved {
+            resource: kind.name(),
+            needed,
+            lasts: self.request.lasts(),
+            from: ebb.at,
+            after: ebb.after,
+            reserved: idle.saturating_sub(kind.count(&ebb.left)),
+            idle,
+            pending: promised,
+        };
+        report(ReasonCode::Reserved, (needed + kept).saturating_sub(left), &reason)
     }
 }
 
@@ -267,6 +302,29 @@ fn too_small(
 fn closed(site: &GridSite, may_probe: bool) -> Option<Hindrance> {
     let unknown = || (site.shape.is_none() || site.idle.is_none()).then_some(Hindrance::Unknown);
     site.acceptance.hindrance(may_probe).or_else(unknown)
+}
+
+/// One resource that is short.
+#[derive(Clone, Copy)]
+struct Short<'a> {
+    kind: Kind<'a>,
+    needed: u64,
+    /// What is left of it now.
+    left: u64,
+    /// What of that is promised to others before the component would be over.
+    kept: u64,
+}
+
+impl<'a> Short<'a> {
+    fn new(kind: Kind<'a>, needed: u64, left: u64) -> Self {
+        Self { kind, needed, left, kept: 0 }
+    }
+
+    /// So much is there as well, but kept for others.
+    fn beside(self, kept: Option<&Resources>) -> Self {
+        let kept = kept.map_or(0, |kept| self.kind.count(kept));
+        Self { left: self.left.saturating_add(kept), kept, ..self }
+    }
 }
 
 /// One resource of the vector, told apart without comparing names where possible.

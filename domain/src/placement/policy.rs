@@ -15,9 +15,10 @@ use super::search::{Choice, Search};
 use crate::acquire::LaneWords;
 use crate::bid::Weights;
 use crate::ids::{ComponentIndex, PolicyName};
+use crate::job::parameters::JobParameters;
 use crate::job::spec::Request;
 use crate::placed::Rule;
-use crate::units::BitsPerSecond;
+use crate::units::{BitsPerSecond, DurationMs};
 
 /// Name of the policy that serves where none is configured.
 pub const DEFAULT_POLICY: &str = WorstFit::NAME;
@@ -140,6 +141,9 @@ pub struct DefaultPolicies {
     /// How jobs choose whom they ask within sites, if any site knows that difference; then it
     /// matters, too, how long a job runs.
     pub lanes: Option<LaneWords>,
+    /// How much longer than its wall time a component may hold what it got: at its gate, and
+    /// until it is seen to have ended.
+    pub beyond_wall_time: DurationMs,
 }
 
 impl Default for DefaultPolicies {
@@ -150,6 +154,7 @@ impl Default for DefaultPolicies {
             weights: Weights::default(),
             local_rate: None,
             lanes: None,
+            beyond_wall_time: JobParameters::default().beyond_wall_time(),
         }
     }
 }
@@ -174,6 +179,7 @@ pub fn place(
     context: &mut PlacementContext<'_>,
 ) -> Result<Plan, Refusal> {
     context.remaining.begin_request();
+    context.remaining.keep_promises(context.grid, request.lasts());
     place_either_way(request, context)
 }
 

@@ -4,6 +4,8 @@
 //! work of others ends some time, and the site's own queue says when. So no more of ours waits
 //! at a site than it could ever hold at once; the rest waits here.
 
+use std::sync::Arc;
+
 use super::grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance};
 use super::plan::Plan;
 use super::policy::{PlacementContext, by_policy};
@@ -127,6 +129,7 @@ impl GridSite {
         if let (Some(shape), Some(belief)) = (&self.shape, &self.idle) {
             let mut idle = shape.total.clone();
             idle.subtract(&self.ours);
+            site.ebbs = Arc::default();
             site.idle = Some(Belief { idle, asked_at: belief.asked_at });
         }
         site

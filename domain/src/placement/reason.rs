@@ -9,7 +9,7 @@ use crate::bid::SiteBid;
 use crate::ids::{ComponentIndex, Digest, PolicyName, SiteName};
 use crate::labels::Constraint;
 use crate::placed::ReasonCode;
-use crate::units::{Bytes, DurationMs};
+use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// One reason why a component cannot go to a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,25 @@ pub enum Reason {
         pending: u64,
         /// How much more than all that would be enough.
         missing: u64,
+    },
+    /// Enough is idle, but is promised to others before the component would be over.
+    Reserved {
+        /// Of which resource.
+        resource: Arc<str>,
+        /// How much the component needs.
+        needed: u64,
+        /// For how long.
+        lasts: DurationMs,
+        /// When others get it, by the site's clock.
+        from: Timestamp,
+        /// How long from now on that is.
+        after: DurationMs,
+        /// How much of what is idle they get.
+        reserved: u64,
+        /// How much is idle until then.
+        idle: u64,
+        /// How much of all that is promised to our own jobs, and to components before this one.
+        pending: u64,
     },
     /// Enough is idle, but we would fill more of the site than we may.
     QuotaReached {
@@ -155,6 +174,7 @@ impl Reason {
     pub fn code(&self) -> ReasonCode {
         match self {
             Reason::NotEnoughIdle { .. } => ReasonCode::NotEnoughIdle,
+            Reason::Reserved { .. } => ReasonCode::Reserved,
             Reason::QuotaReached { .. } => ReasonCode::QuotaReached,
             Reason::SiteFull => ReasonCode::SiteFull,
             Reason::Waited { .. } => ReasonCode::Waited,
@@ -211,6 +231,14 @@ impl fmt::Display for Reason {
                 f,
                 "needs {needed} {resource}, {idle} idle and {made_up} that components \
                  before it lack, of which {pending} are promised: {missing} more than that would do"
+            ),
+            Reason::Reserved {
+                resource, needed, lasts, from, after, reserved, idle, pending
+            } => write!(
+                f,
+                "needs {needed} {resource} for {lasts}: reserved from {} UTC, in {after}: {reserved} \
+                 of {idle}, until then {idle} idle of which {pending} are promised",
+                from.time_of_day()
             ),
             Reason::QuotaReached { resource, needed, usable } => {
                 write!(f, "needs {needed} {resource}, the quota leaves {usable}")

@@ -7,7 +7,7 @@ use super::grid::GridSnapshot;
 use crate::content::Content;
 use crate::planted::{Bug, bug};
 use crate::resources::Resources;
-use crate::units::Bytes;
+use crate::units::{Bytes, DurationMs};
 
 /// A working copy of what we may take of each site, by site index. Policies take
 /// from it and give back; the snapshot itself never changes, and no job copies it.
@@ -19,6 +19,9 @@ pub struct Remaining {
     room: Vec<u32>,
     /// Components of the request that is being placed: they take the room of one.
     joined: Vec<u32>,
+    /// What the request that is being placed must leave, as it would last into what others were
+    /// promised; by site index, where there is any.
+    kept: Vec<(usize, Resources)>,
     /// Input that is staged for what was placed meanwhile, by site, where that is bounded.
     staged: BTreeMap<usize, BTreeMap<Content, u32>>,
 }
@@ -31,6 +34,7 @@ impl Remaining {
             others: grid.usable().iter().map(|usable| usable.others.clone()).collect(),
             room: grid.sites().iter().map(|site| site.room.unwrap_or(u32::MAX)).collect(),
             joined: vec![0; grid.sites().len()],
+            kept: Vec::new(),
             staged: BTreeMap::new(),
         }
     }
@@ -88,6 +92,55 @@ impl Remaining {
     /// Another request is placed from now on.
     pub fn begin_request(&mut self) {
         self.joined.fill(0);
+        for (site, kept) in std::mem::take(&mut self.kept) {
+            self.add(site, &kept);
+        }
+    }
+
+    /// A request that was begun holds what it takes for so long: what others were promised
+    /// within that time is not there for it.
+    pub(super) fn keep_promises(&mut self, grid: &GridSnapshot, lasts: DurationMs) {
+        for &site in grid.ebbing() {
+            self.keep_at(grid, site, lasts);
+        }
+    }
+
+    fn keep_at(&mut self, grid: &GridSnapshot, site: usize, lasts: DurationMs) {
+        let Some(mut lasting) = grid.sites()[site].usable_for(lasts) else { return };
+        let (usable, left) = (&grid.usable()[site], self.left(site));
+        // What was taken before is taken to last as long.
+        let mut taken = usable.clone();
+        taken.subtract(&left);
+        lasting.subtract(&taken);
+        let mut kept = left.clone();
+        kept.subtract(&lasting);
+        let mut rest = left;
+        rest.subtract(&kept);
+        (self.processors[site], self.others[site]) = (rest.processors, rest.others);
+        self.kept.push((site, kept));
+    }
+
+    /// What a site promised is there again, for all that is looked at from now on.
+    pub(super) fn uncover(&mut self, site: usize) {
+        let at = self.kept.iter().position(|(known, _)| *known == site);
+        if let Some(at) = at {
+            let (_, kept) = self.kept.swap_remove(at);
+            self.add(site, &kept);
+        }
+    }
+
+    /// What the site keeps for others from the request that is being placed.
+    pub(super) fn kept(&self, site: usize) -> Option<&Resources> {
+        self.kept.iter().find(|(known, _)| *known == site).map(|(_, kept)| kept)
+    }
+
+    fn add(&mut self, site: usize, more: &Resources) {
+        self.processors[site] = self.processors[site].saturating_add(more.processors);
+        for (name, count) in &more.others {
+            if let Some(left) = self.others[site].get_mut(name) {
+                *left = left.saturating_add(*count);
+            }
+        }
     }
 
     /// Whether the site takes a component of this request: one more job, or one that
@@ -172,13 +225,21 @@ impl Remaining {
         Resources { processors: self.processors[site], others: self.others[site].clone() }
     }
 
-    /// What we may take of the site is no longer `before` but `after`, less what was taken.
-    pub(super) fn refit(&mut self, site: usize, before: &Resources, after: &Resources) {
+    /// What we may take of the site, uncovered, is no longer `before` but as it is in `grid`,
+    /// less what was taken and what a request that lasts so long must leave.
+    pub(super) fn refit(
+        &mut self,
+        site: usize,
+        before: &Resources,
+        grid: &GridSnapshot,
+        lasts: DurationMs,
+    ) {
         let mut taken = before.clone();
         taken.subtract(&self.left(site));
-        let mut left = after.clone();
+        let mut left = grid.usable()[site].clone();
         left.subtract(&taken);
         (self.processors[site], self.others[site]) = (left.processors, left.others);
+        self.keep_at(grid, site, lasts);
     }
 
     /// The site takes one submission more.
@@ -188,15 +249,10 @@ impl Remaining {
 
     /// Gives back what [`Remaining::take`] took.
     pub fn give_back(&mut self, site: usize, used: &Resources) {
-        self.processors[site] = self.processors[site].saturating_add(used.processors);
+        self.add(site, used);
         self.joined[site] = self.joined[site].saturating_sub(1);
         if self.joined[site] == 0 {
             self.room[site] = self.room[site].saturating_add(1);
-        }
-        for (name, count) in &used.others {
-            if let Some(left) = self.others[site].get_mut(name) {
-                *left = left.saturating_add(*count);
-            }
         }
     }
 }

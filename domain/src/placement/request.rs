@@ -38,6 +38,9 @@ pub struct PlacementRequest {
     /// How distances are measured; as they are by default where the policy measures none, so
     /// that jobs which differ in nothing else stay alike.
     terms: Terms,
+    /// How long it holds what it gets, at most; rounded up, so that jobs which differ in little
+    /// else stay alike.
+    lasts: DurationMs,
 }
 
 /// One component's requirements.
@@ -111,6 +114,7 @@ impl PlacementRequest {
             gflops,
             time: None,
             terms: Terms::default(),
+            lasts: DurationMs::ZERO,
         }
     }
 
@@ -142,8 +146,16 @@ impl PlacementRequest {
         let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
         Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
             .with_acquisition(spec.run.acquisition)
+            .with_lasts(spec.wall_time + defaults.beyond_wall_time)
             .with_terms_of(spec, defaults)
             .with_time_of(spec, defaults)
+    }
+
+    /// The same, to be held for so long at most.
+    pub fn with_lasts(self, lasts: DurationMs) -> Self {
+        let lasts = DurationMs(rounded_up(lasts.0));
+        let splits = self.splits.into_iter().map(|split| split.with_lasts(lasts)).collect();
+        Self { lasts, splits, ..self }
     }
 
     /// The same, with distances measured in this way.
@@ -200,6 +212,7 @@ impl PlacementRequest {
         Some(
             Self::new(policy, request, job.spec.rerunnable, vec![component])
                 .with_acquisition(AcquisitionOptions { mode, ..job.spec.run.acquisition })
+                .with_lasts(job.spec.wall_time + defaults.beyond_wall_time)
                 .with_terms_of(&job.spec, defaults)
                 .with_time_of(&job.spec, defaults),
         )
@@ -238,6 +251,11 @@ impl PlacementRequest {
     /// How long it runs, where sites are asked by the time.
     pub fn time(&self) -> Option<DurationMs> {
         self.time
+    }
+
+    /// How long it holds what it gets, at most.
+    pub fn lasts(&self) -> DurationMs {
+        self.lasts
     }
 
     /// What all of it asks for as computing power, in GFLOPS.
@@ -394,6 +412,12 @@ impl ComponentRequest {
             |content: &Content| self.inputs.contains(content) || self.chunks.contains_key(content);
         self.read().chain(executable.filter(|content| !is_read(content)))
     }
+}
+
+/// At most an eighth more: there are eight of these numbers up to the next power of two.
+fn rounded_up(number: u64) -> u64 {
+    let step = 1 << number.checked_ilog2().unwrap_or(0).saturating_sub(3);
+    number.checked_next_multiple_of(step).unwrap_or(number)
 }
 
 /// Chunks by what they are called.

@@ -1,6 +1,8 @@
 //! Which sites may be asked for a reservation, and in which order: that in which the job's policy
 //! would take them if nothing else ran there.
 
+use std::sync::Arc;
+
 use super::grid::{Belief, GridSite, GridSnapshot};
 use super::history::History;
 use super::policy::{PlacementContext, by_policy};
@@ -50,6 +52,8 @@ impl GridSite {
         let asked_at = self.idle.as_ref().map(|belief| belief.asked_at).unwrap_or_default();
         let idle = Some(Belief { idle: shape.total.clone(), asked_at });
         let nothing = Resources::default();
-        Some(Self { idle, pending: nothing.clone(), ours: nothing, waits: None, ..self.clone() })
+        let ebbs = Arc::default();
+        let (pending, ours) = (nothing.clone(), nothing);
+        Some(Self { idle, ebbs, pending, ours, waits: None, ..self.clone() })
     }
 }

@@ -10,6 +10,7 @@ use super::remaining::Remaining;
 use super::request::ComponentRequest;
 use super::search::Search;
 use crate::labels::{Constraint, Labels, Rule};
+use crate::reserve::Ebb;
 use crate::resources::Resources;
 use crate::units::{Bytes, Mflops, PerMillion};
 
@@ -32,6 +33,8 @@ impl Search<'_> {
         let Outcome::Refused(reasons) = self.verdict(component, index, remaining).outcome else {
             return None;
         };
+        let mut remaining = remaining.clone();
+        remaining.uncover(index);
         let (need, before) = (&self.component(component).resources, &self.grid.usable()[index]);
         let mut promised = before.clone();
         promised.subtract(&remaining.left(index));
@@ -42,8 +45,7 @@ impl Search<'_> {
         let lacked = lift(&mut sites[index], &reasons, &promised)?;
         quicken(&mut sites[index], self.component(component));
         let grid = self.grid.with_sites(sites);
-        let mut remaining = remaining.clone();
-        remaining.refit(index, before, &grid.usable()[index]);
+        remaining.refit(index, before, &grid, self.request.lasts());
         if reasons.contains(&Reason::SiteFull) {
             remaining.admit(index);
         }
@@ -67,6 +69,9 @@ impl Search<'_> {
 /// Lifts these reasons, and tells how much more is idle; `promised`: what the quota must leave
 /// room for.
 fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option<Resources> {
+    if reasons.iter().any(|reason| matches!(reason, Reason::Reserved { .. })) {
+        site.ebbs = Arc::default();
+    }
     let (shape, idle) = (Arc::make_mut(site.shape.as_mut()?), &mut site.idle.as_mut()?.idle);
     let mut lacked = Resources::default();
     let mut is_quota_short = false;
@@ -88,8 +93,10 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
                 shape.largest_component.add(&more);
             }
             Reason::LabelMismatch(constraint) => satisfy(&mut shape.labels, constraint),
+            // Lifted above.
+            Reason::Reserved { .. }
             // Of the component, its policy, or its files.
-            Reason::Avoided
+            | Reason::Avoided
             | Reason::NoSplit { .. }
             | Reason::NotInHistory
             | Reason::NoGflops { .. }
@@ -104,6 +111,12 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
         }
     }
     idle.add(&lacked);
+    let raise = |ebb: &Ebb| {
+        let mut left = ebb.left.clone();
+        left.add(&lacked);
+        Ebb { left, ..ebb.clone() }
+    };
+    site.ebbs = site.ebbs.iter().map(raise).collect();
     if is_quota_short {
         site.quota = least_quota(site.quota, shape, idle, &site.ours, promised);
     }

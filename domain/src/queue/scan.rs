@@ -205,7 +205,7 @@ impl Scan {
 
     /// No round covered the job that this asked for: see [`Asked::learn`].
     pub fn learn(&mut self, asked: &Asked, answers: &[Result<Given, Decline>]) {
-        asked.learn(answers, &mut self.remaining);
+        asked.learn(answers, &self.grid, &mut self.remaining);
     }
 
     /// A plan that was made elsewhere takes what it uses.

@@ -5,6 +5,7 @@
 
 pub mod agreement;
 pub mod coallocation;
+pub mod ebb;
 pub mod flexco;
 pub mod ledger;
 pub mod ranking;
@@ -14,7 +15,10 @@ pub mod timeline;
 
 pub use agreement::{Answer, ReservationRequest, StartWindow, answer, lease_length};
 pub use coallocation::{Ask, Coallocation, Failure, Outcome, Part, Reserved, Search, Standing};
+pub use ebb::{Ebb, ebbs};
 pub use ledger::{Lease, Ledger};
-pub use starts::{CommonStarts, FreeSlot, Parts, PossibleStarts, common_starts, possible_starts};
+pub use starts::{
+    CommonStarts, FreeSlot, Parts, PossibleStarts, common_starts, free_processors, possible_starts,
+};
 pub use tag::{InvalidTag, ReservationTag, Serial};
 pub use timeline::{Amounts, Kinds, KindsError, Opening, Slot, Span, Timeline};

@@ -67,6 +67,19 @@ pub fn possible_starts(
     windows.map(starts).collect()
 }
 
+/// How many processors are free from when on, up to the next, as a site published its free time.
+pub fn free_processors(free: &[FreeSlot], window: StartWindow) -> Vec<(Timestamp, u32)> {
+    let one = Resources::processors(1);
+    let parts = Parts { count: u32::MAX, resources: one, length: DurationMs(1) };
+    let mut steps = counts(free, &parts, window);
+    if steps.first().is_none_or(|(from, _)| *from > window.earliest) {
+        steps.insert(0, (window.earliest, 0));
+    }
+    // What begins after the last start is not looked at.
+    steps.retain(|(from, _)| *from <= window.latest);
+    steps
+}
+
 /// When all parts could start at once, at these sites together; several may go to one.
 pub fn common_starts(
     sites: &BTreeMap<SiteName, Vec<FreeSlot>>,
@@ -208,6 +221,17 @@ mod tests {
         assert_eq!(starts(&parts(1, 4, 30)), [(50, 100, 1)]);
         assert_eq!(starts(&parts(9, 2, 10)), [(0, 10, 4), (11, 49, 1), (50, 100, 4)]);
         assert!(starts(&parts(1, 9, 1)).is_empty());
+    }
+
+    #[test]
+    fn free_processors_are_told_from_step_to_step() {
+        let free = published(&site(8, &[(0, 20, 8), (20, 50, 6)]));
+        let told = |free: &[FreeSlot], window: StartWindow| -> Vec<(u64, u32)> {
+            free_processors(free, window).into_iter().map(|(from, n)| (from.0, n)).collect()
+        };
+        assert_eq!(told(&free, window(0, 100)), [(0, 0), (20, 2), (50, 8)]);
+        assert_eq!(told(&free, window(30, 40)), [(30, 2)]);
+        assert_eq!(told(&[], window(5, 40)), [(5, 0)]);
     }
 
     #[test]

@@ -48,12 +48,15 @@ impl World {
     /// Load, and what the attempts asked about are doing.
     pub fn status(&mut self, site: SiteIndex, tags: &[Tag]) -> SiteStatus {
         let attempts = tags.iter().map(|tag| (*tag, self.show(site, *tag))).collect();
+        let now = self.now;
+        let ebbs = self.sites[site.0].ebbs(now);
         let cluster = &self.sites[site.0];
         let ailments = &cluster.ailments;
         let idle = ailments.stale.as_ref().map_or_else(|| cluster.idle(self.now), |then| then.idle);
         SiteStatus {
             site_clock: Some(ailments.clock(self.now)),
             idle: Resources::processors(idle),
+            ebbs,
             attempts,
         }
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use cospan_domain::ids::Tag;
-use cospan_domain::reserve::{Answer, Lease, Ledger, ReservationTag, Span, Timeline};
+use cospan_domain::reserve::{Answer, Ebb, Lease, Ledger, ReservationTag, Span, Timeline, ebbs};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
@@ -61,6 +61,15 @@ impl Cluster {
             lease.amounts.whole_processors().saturating_sub(self.used_of(*tag))
         });
         self.batch.idle().saturating_sub(kept.sum())
+    }
+
+    /// How what is idle ebbs away as others were promised it.
+    pub(super) fn ebbs(&mut self, now: Timestamp) -> Vec<Ebb> {
+        if self.leases().next().is_none() {
+            return Vec::new();
+        }
+        let idle = Resources::processors(self.idle(now));
+        self.book(now).map(|book| ebbs(book.timeline(), &idle, now)).unwrap_or_default()
     }
 
     /// Whether it lost this reservation without a word.

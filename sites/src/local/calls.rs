@@ -52,7 +52,8 @@ impl Shared {
         };
         let attempts = tags.iter().map(observe).collect();
         let idle = self.idle(&root, &ledger)?;
-        Ok(SiteStatus { site_clock: Some(now()), idle, attempts })
+        let ebbs = self.ebbs(&root, &ledger, &idle)?;
+        Ok(SiteStatus { site_clock: Some(now()), idle, ebbs, attempts })
     }
 
     /// What is free for one more attempt.

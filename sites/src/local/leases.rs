@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cospan_domain::reserve::{
-    Amounts, Answer, Lease, Ledger as Book, ReservationTag, Span, StartWindow, Timeline,
+    Amounts, Answer, Ebb, Lease, Ledger as Book, ReservationTag, Span, StartWindow, Timeline, ebbs,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -161,6 +161,21 @@ impl Shared {
             root.replace_durably(LEASES, &bytes).map_err(|e| unknown(&e))?;
         }
         Ok(result)
+    }
+
+    /// How what is idle ebbs away as others were promised it.
+    pub(super) fn ebbs(
+        &self,
+        root: &Root,
+        ledger: &Ledger,
+        idle: &Resources,
+    ) -> Result<Vec<Ebb>, SiteError> {
+        let now = now();
+        let leases = load(root, now).map_err(|e| unknown(&e))?;
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(ebbs(self.book(root, ledger, &leases, now)?.timeline(), idle, now))
     }
 
     /// Whether an attempt may start: under its reservation, or where none is broken by it.

@@ -134,7 +134,7 @@ impl SlurmSite {
             }
             attempts.insert(*tag, judge(known));
         }
-        Ok((SiteStatus { site_clock, idle: self.idle(&jobs), attempts }, again))
+        Ok((SiteStatus { site_clock, idle: self.idle(&jobs), ebbs: Vec::new(), attempts }, again))
     }
 
     /// Keeps what Slurm said, if it was asked; its jobs, as far as they are known now.

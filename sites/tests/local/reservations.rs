@@ -149,3 +149,24 @@ async fn a_reservation_that_nobody_confirms_ends_by_itself() {
     let answer = fixture.site.request(&ReservationOrder { tag: other, ..order }).await;
     assert!(matches!(answer, Ok(Answer::Granted { .. })), "what it held is free: {answer:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_reserved_for_later_is_told_with_the_load() {
+    let fixture = LocalSiteFixture::new();
+    let before = fixture.site.status(&[]).await.unwrap();
+    assert!(before.ebbs.is_empty(), "{before:?}");
+    let from = before.site_clock.unwrap() + HOUR;
+    let granted = fixture.site.request(&wanted(1, 3, StartWindow::new(from, from))).await;
+    assert_eq!(granted, Ok(Answer::Granted { start: from }));
+    let told = fixture.site.status(&[]).await.unwrap();
+    assert_eq!(told.idle, before.idle, "it is there until then");
+    let [ebb] = &told.ebbs[..] else { panic!("{told:?}") };
+    assert_eq!((ebb.at, ebb.left.processors), (from, before.idle.processors - 3));
+    assert!(ebb.after <= HOUR && ebb.after > DurationMs(HOUR.0 - 60_000), "{ebb:?}");
+
+    // It is enforced for as long as it is told.
+    let lasting = |job, length| attempt(job, before.idle.processors, length);
+    let across = fixture.site.submit(&lasting(2, HOUR)).await;
+    assert!(matches!(across, Err(SiteError::SiteFull(_))), "{across:?}");
+    fixture.site.submit(&lasting(3, DurationMs::from_secs(60))).await.unwrap();
+}

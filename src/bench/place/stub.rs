@@ -119,6 +119,7 @@ impl Attempts for StubSite {
         Ok(SiteStatus {
             site_clock: None,
             idle: Resources::processors(self.idle.load(Ordering::SeqCst)),
+            ebbs: Vec::new(),
             attempts: self.with(seen),
         })
     }

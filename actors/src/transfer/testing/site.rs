@@ -164,7 +164,7 @@ impl Attempts for FakeSite {
         }
         let inside = self.answering()?;
         let (attempts, idle) = (inside.attempts.clone(), Resources::processors(inside.processors));
-        Ok(SiteStatus { site_clock: None, idle, attempts })
+        Ok(SiteStatus { site_clock: None, idle, ebbs: Vec::new(), attempts })
     }
 
     async fn submit(&self, _: &AttemptOrder) -> Result<Submitted, SiteError> {

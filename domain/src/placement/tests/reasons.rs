@@ -8,7 +8,8 @@ use crate::placed::ReasonCode::*;
 /// What comes after a code: one that is new does not compile here before it has its place.
 fn after(code: ReasonCode) -> Option<ReasonCode> {
     match code {
-        NotEnoughIdle => Some(QuotaReached),
+        NotEnoughIdle => Some(Reserved),
+        Reserved => Some(QuotaReached),
         QuotaReached => Some(SiteFull),
         SiteFull => Some(Waited),
         Waited => Some(StagingFull),

@@ -65,6 +65,7 @@ wire_struct!(DominantRefusal = placed::DominantRefusal { code: ReasonCode, sites
 wire_enum!(
     ReasonCode = DomainCode {
         NotEnoughIdle,
+        Reserved,
         QuotaReached,
         SiteFull,
         Waited,
