@@ -16,6 +16,16 @@ fn job_file(
     name: &str,
     components: usize,
 ) -> (String, Vec<PathBuf>) {
+    job_file_for(environment, name, components, "1m")
+}
+
+/// The same with this wall time.
+fn job_file_for(
+    environment: &TestEnvironment,
+    name: &str,
+    components: usize,
+    wall_time: &str,
+) -> (String, Vec<PathBuf>) {
     let began: Vec<PathBuf> =
         (0..components).map(|n| environment.path().join(format!("{name}-{n}.began"))).collect();
     let component = |(n, began): (usize, &PathBuf)| {
@@ -27,7 +37,7 @@ fn job_file(
         })
     };
     let components: Vec<Value> = began.iter().enumerate().map(component).collect();
-    let job = json!({ "name": name, "wall_time": "1m", "component": components });
+    let job = json!({ "name": name, "wall_time": wall_time, "component": components });
     let file = environment.path().join(format!("{name}.json"));
     std::fs::write(&file, job.to_string()).unwrap();
     (file.display().to_string(), began)
@@ -110,6 +120,33 @@ fn a_start_that_slots_show_is_granted() {
     assert!(client(&environment, &["cancel", "all"]).status.success());
     let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
     until("all is given back", || roots.iter().all(|root| held(root) == json!({})));
+}
+
+#[test]
+fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_runs() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let (file, _) = job_file(&environment, "promised", 2);
+    let granted = client(&environment, &["submit", &file, "--start", "in 30m"]);
+    assert!(granted.status.success(), "{}", told(&granted));
+    let (file, _) = job_file_for(&environment, "long", 1, "1h");
+    assert!(client(&environment, &["submit", &file]).status.success());
+    let (file, _) = job_file_for(&environment, "short", 1, "1m");
+    assert!(client(&environment, &["submit", &file]).status.success());
+    until_it_is(&server, 3, "finished");
+    let is_reserved = |verdict: &Value| {
+        let detail = verdict["detail"].as_str().unwrap();
+        verdict["code"] == "reserved" && detail.contains("2 of 2, until then 2 idle")
+    };
+    until("both sites are reserved later, and idle now", || {
+        let explained = server.api().unwrap().want("/v1/jobs/2/explain").unwrap();
+        let verdicts = explained["verdicts"].as_array().unwrap();
+        verdicts.len() == 2 && verdicts.iter().all(is_reserved)
+    });
+
+    assert!(client(&environment, &["reservation", "cancel", "1"]).status.success());
+    until_it_is(&server, 2, "finished");
 }
 
 #[test]
