@@ -139,6 +139,8 @@ pub enum Left {
     Success,
     /// Its payload exited with another code, or a signal ended it.
     Failure,
+    /// A signal ended it with which batch systems end jobs: TERM or KILL.
+    Killed,
     /// The wrapper ended it because it was told to.
     Terminated,
     /// The wrapper ended it at the job's wall time.
@@ -151,7 +153,7 @@ pub enum Left {
 
 impl Left {
     /// All of them, in the order of the book.
-    pub const ALL: [Left; 12] = [
+    pub const ALL: [Left; 13] = [
         Left::Nothing,
         Left::AtGate,
         Left::Begun,
@@ -159,6 +161,7 @@ impl Left {
         Left::Spoiled,
         Left::Success,
         Left::Failure,
+        Left::Killed,
         Left::Terminated,
         Left::WallTime,
         Left::Unstarted,
@@ -168,7 +171,7 @@ impl Left {
 
     /// How a payload ended that may have been ended from outside.
     fn is_exit(self) -> bool {
-        matches!(self, Left::Success | Left::Failure | Left::Terminated)
+        matches!(self, Left::Success | Left::Failure | Left::Killed | Left::Terminated)
     }
 
     fn as_str(self) -> &'static str {
@@ -181,6 +184,7 @@ impl Left {
             Left::Void => "void",
             Left::Success => "code 0",
             Left::Failure => "code, signal",
+            Left::Killed => "TERM or KILL",
             Left::Terminated => "told to end",
             Left::WallTime => "wall time",
             Left::Unstarted => "could not start",
@@ -290,10 +294,12 @@ fn by_itself(left: Left, word: Word, settled: bool) -> Verdict {
         // A wrapper that wrote this ends well: it was ended right behind it, or never wrote it.
         Left::Success if word == Word::Failed => Verdict::Lost,
         Left::Success => stands(Verdict::Succeeded),
-        Left::Failure => stands(Verdict::Failed),
-        // Whoever told it to end did not do so through a payload's own exit.
-        Left::Terminated if word == Word::Forgotten => Verdict::Ended(EndedBySite::Cancelled),
-        Left::Terminated => stands(Verdict::Failed),
+        // Whoever told it to end did not do so through a payload's own exit. The signal may have
+        // come to the payload before its wrapper heard of it.
+        Left::Terminated | Left::Killed if word == Word::Forgotten => {
+            Verdict::Ended(EndedBySite::Cancelled)
+        }
+        Left::Failure | Left::Killed | Left::Terminated => stands(Verdict::Failed),
         Left::Spoiled => told(Verdict::Ended(EndedBySite::Spoiled)),
         _ => told(Verdict::Lost),
     }

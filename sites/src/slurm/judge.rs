@@ -179,6 +179,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_signal_ended_is_no_jobs_error_once_slurm_forgot_it() {
+        for signal in [9, 15] {
+            let evidence = exited(ExitCause::Signal(signal));
+            let forgotten = judge(known(None, Some(&evidence)));
+            assert!(matches!(why(&forgotten), Some((_, EndedBySite::Cancelled))), "{signal}");
+            let failed = job("FAILED", "NonZeroExitCode");
+            let itself = judge(known(Some(&failed), Some(&evidence)));
+            assert!(matches!(itself, Observation::Exited(_)), "{signal}");
+        }
+        let segfault = exited(ExitCause::Signal(11));
+        assert!(matches!(judge(known(None, Some(&segfault))), Observation::Exited(_)));
+    }
+
+    #[test]
     fn what_was_removed_is_absent_though_slurm_remembers_it() {
         let job = job("COMPLETED", "None");
         let removed = Known { spooled: false, ..known(Some(&job), None) };

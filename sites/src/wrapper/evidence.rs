@@ -10,6 +10,10 @@ use super::state::{self, ProcessName, Ready};
 use crate::port::{AtGate, Begun, Exit, ExitCause, GateState, InQueue, Observation};
 use crate::verdict::{Left, Verdict};
 
+/// Numbers of the signals with which batch systems end jobs.
+const KILL: i32 = 9;
+const TERM: i32 = 15;
+
 /// What is found under the name of a state file.
 #[derive(Debug)]
 pub(crate) enum Found<'f> {
@@ -66,6 +70,7 @@ impl Evidence {
     pub(crate) fn left(&self) -> Left {
         match &self.exit {
             Some((ExitCause::Code(0), _)) => Left::Success,
+            Some((ExitCause::Signal(TERM | KILL), _)) => Left::Killed,
             Some((ExitCause::Code(_) | ExitCause::Signal(_), _)) => Left::Failure,
             Some((ExitCause::Terminated, _)) => Left::Terminated,
             Some((ExitCause::WallTime, _)) => Left::WallTime,
