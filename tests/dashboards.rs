@@ -49,6 +49,11 @@ fn registered() -> BTreeMap<String, bool> {
     m.actor_restarts.with_label_values(x).inc();
     m.notifications.with_label_values(x).inc();
     m.bid_rounds.with_label_values(x).inc();
+    m.reservations.held.with_label_values(&["x", "y"]).set(1);
+    m.reservations.refused.with_label_values(&["x", "y"]).inc();
+    for counters in [&m.reservations.lost, &m.reservations.orphans, &m.reservations.moves] {
+        counters.with_label_values(x).inc();
+    }
     let _http = HttpMetrics::register(&registry).unwrap();
     let chaos = ChaosMetrics::register(&registry).unwrap();
     chaos.strikes.with_label_values(&["x", "y"]).inc();

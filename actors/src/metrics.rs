@@ -1,11 +1,13 @@
 //! Everything that is counted, on a registry handed in. Labels have few values.
 
 mod costs;
+mod reservations;
 
 pub use costs::JobCosts;
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+pub use reservations::ReservationMetrics;
 
 /// Buckets for lengths of time between 10 ms and a day, in seconds.
 const LONG: [f64; 14] = [
@@ -90,6 +92,8 @@ pub struct Metrics {
     pub bid_messages: IntCounter,
     /// Plans that are neither committed nor rejected.
     pub provisional_plans: IntGauge,
+    /// What becomes of reservations.
+    pub reservations: ReservationMetrics,
     /// What jobs that ended have cost.
     pub costs: JobCosts,
 }
@@ -111,7 +115,16 @@ impl Maker<'_> {
     }
 
     fn counters(&self, name: &str, help: &str, label: &str) -> prometheus::Result<IntCounterVec> {
-        self.add(IntCounterVec::new(Opts::new(name, help), &[label]))
+        self.counters_by(name, help, &[label])
+    }
+
+    fn counters_by(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> prometheus::Result<IntCounterVec> {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
     fn gauge(&self, name: &str, help: &str) -> prometheus::Result<IntGauge> {
@@ -220,10 +233,11 @@ impl Metrics {
                 "Processors of a site: total, idle, held by us.",
                 &["site", "use"],
             )?,
-            site_calls: make.add(IntCounterVec::new(
-                Opts::new("cospan_site_calls_total", "Calls to sites, by call and outcome."),
+            site_calls: make.counters_by(
+                "cospan_site_calls_total",
+                "Calls to sites, by call and outcome.",
                 &["call", "outcome"],
-            ))?,
+            )?,
             isolated: make.gauge(
                 "cospan_isolated",
                 "1 while so many sites are silent that it is our fault.",
@@ -262,6 +276,7 @@ impl Metrics {
             bid_rounds: bid_rounds(&make)?,
             bid_messages: bid_messages(&make)?,
             provisional_plans: provisional_plans(&make)?,
+            reservations: ReservationMetrics::new(&make)?,
             costs: JobCosts::new(&make)?,
         })
     }
@@ -304,6 +319,5 @@ fn provisional_plans(make: &Maker<'_>) -> prometheus::Result<IntGauge> {
 
 fn components_failed(make: &Maker<'_>) -> prometheus::Result<IntCounterVec> {
     let help = "Components that failed and were restarted alone, by cause and site.";
-    let options = Opts::new("cospan_components_failed_total", help);
-    make.add(IntCounterVec::new(options, &["cause", "site"]))
+    make.counters_by("cospan_components_failed_total", help, &["cause", "site"])
 }

@@ -27,7 +27,7 @@ use crate::chaos;
 use crate::clock::Clock;
 use crate::cluster::Ended;
 use crate::deductions::Deductions;
-use crate::job::JobActor;
+use crate::job::{JobActor, hold};
 use crate::journal::{Change, Journal};
 use crate::links::LinkTable;
 use crate::live_state::LiveState;
@@ -297,6 +297,7 @@ impl Shared {
             Change::Job { old, new, events } => self.job_changed(old, new, events),
             Change::JobArchived { job, .. } => {
                 self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).dec();
+                hold(&self.metrics.reservations, job, -1);
             }
             Change::Site { old, new } => {
                 self.live.note_change();
@@ -349,6 +350,8 @@ impl Shared {
         }
         let held = |job: &Job| i64::from(job.held.is_some());
         self.metrics.held.add(held(new) - held(old));
+        hold(&self.metrics.reservations, old, -1);
+        hold(&self.metrics.reservations, new, 1);
         if new.untold().next().is_some() {
             self.actors.notifier.look(&());
         }

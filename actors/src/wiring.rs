@@ -23,7 +23,7 @@ use crate::cluster::Cluster;
 use crate::coallocator::CoAllocator;
 use crate::information::Information;
 use crate::intake::Intake;
-use crate::job::JobActor;
+use crate::job::{JobActor, hold};
 use crate::journal::{Append, Change, Journal, JournalReport};
 use crate::notifier::Notifier;
 use crate::shared::{Parts, Shared};
@@ -79,11 +79,19 @@ fn count_phases(shared: &Shared) {
     for job in shared.view.load().jobs.values() {
         *phases.entry(job.phase.kind().as_str()).or_default() += 1;
         held += i64::from(job.held.is_some());
+        hold(&shared.metrics.reservations, job, 1);
     }
     for (phase, count) in phases {
         shared.metrics.jobs.with_label_values(&[phase]).add(count);
     }
     shared.metrics.held.add(held);
+    // An alert sees an increase only of what was there before.
+    for site in shared.sites.keys() {
+        let metrics = &shared.metrics.reservations;
+        for counters in [&metrics.lost, &metrics.orphans] {
+            counters.with_label_values(&[site.as_str()]).inc_by(0);
+        }
+    }
 }
 
 /// Jobs that hold something where nobody will look any more.

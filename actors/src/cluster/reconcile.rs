@@ -81,6 +81,8 @@ async fn cancel_orphans(
         if seen_before.contains(&tag) {
             warn!(site = %site.name(), %tag, "nobody needs this reservation; cancelled");
             granting.release(tag).await?;
+            let orphans = &shared.metrics.reservations.orphans;
+            orphans.with_label_values(&[site.name().as_str()]).inc();
         } else {
             orphans.insert(tag);
         }

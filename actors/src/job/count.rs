@@ -7,6 +7,7 @@ use cospan_domain::job::state::{AbortCause, Job, Phase};
 use cospan_domain::units::DurationMs;
 use prometheus::Histogram;
 
+use super::count_reserved;
 use crate::metrics::Metrics;
 
 /// Counts what happened to a job in one step. A step may lead through several phases:
@@ -41,6 +42,7 @@ fn observe_cost(metrics: &Metrics, cost: &Accounting) {
 }
 
 fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
+    count_reserved::count_event(&metrics.reservations, old, new, event);
     let observe = |histogram: &Histogram, time: DurationMs| histogram.observe(time.as_secs_f64());
     let ended = |how| metrics.jobs_ended.with_label_values(&[how]).inc();
     match &event.what {

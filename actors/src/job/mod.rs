@@ -4,6 +4,7 @@
 mod actor;
 mod again;
 mod count;
+mod count_reserved;
 mod effects;
 mod external_state;
 mod reserving;
@@ -14,5 +15,6 @@ mod tests;
 pub use actor::{JobActor, Order};
 pub use count::cause_name;
 pub(crate) use count::count;
+pub(crate) use count_reserved::hold;
 pub(crate) use external_state::external_state;
 pub use silence::{Silence, SilentAttempt, not_given_up};

@@ -1,0 +1,85 @@
+//! What the events of a job's reservations mean for the metrics.
+
+use cospan_domain::ids::{ComponentIndex, SiteName};
+use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::state::{AbortCause, Job, Reservation};
+use cospan_domain::reserve::{Ask, Outcome, Search, Standing};
+use cospan_domain::units::Timestamp;
+
+use crate::metrics::ReservationMetrics;
+
+/// Counts the reservations that sites hold for a job, or takes them from the count.
+pub(crate) fn hold(metrics: &ReservationMetrics, job: &Job, change: i64) {
+    let Some(reservation) = job.reservation.as_deref() else { return };
+    let other = reservation.other.as_ref().map(|other| &other.search);
+    for search in [&reservation.search].into_iter().chain(other) {
+        let state = state(search);
+        for owned in search.owned() {
+            metrics.held.with_label_values(&[owned.site.as_str(), state]).add(change);
+        }
+    }
+}
+
+fn state(search: &Search) -> &'static str {
+    match search.standing() {
+        Standing::Confirmed => "confirmed",
+        Standing::Asks(Ask::Cancel { .. }) if search.given_up => "released",
+        Standing::Asks(_) | Standing::Failed(_) => "granted",
+    }
+}
+
+/// Counts what happened to the reservations of a job.
+pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, event: &JobEvent) {
+    let moves = |outcome| metrics.moves.with_label_values(&[outcome]).inc();
+    match &event.what {
+        Happened::ReservationAnswered { site, outcome } => {
+            answered(metrics, old, site, *outcome);
+        }
+        Happened::ReservationMoved => moves("moved"),
+        Happened::ReservationStayed { .. } => moves("stayed"),
+        Happened::RoundAborted { why: AbortCause::ClaimLost { component, .. }, .. } => {
+            let lost = old.components.get(component.0 as usize);
+            let lost = lost.filter(|c| c.acquisition().promised().is_some());
+            if let Some(placed) = lost.and_then(|component| component.placement.as_ref()) {
+                metrics.lost.with_label_values(&[placed.site.as_str()]).inc();
+            }
+        }
+        Happened::JobFinished | Happened::JobFailed { .. } | Happened::JobCancelled { .. } => {
+            count_use(metrics, old, new, event.at);
+        }
+        _ => {}
+    }
+}
+
+fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: Outcome) {
+    let refused = |reason| metrics.refused.with_label_values(&[site.as_str(), reason]).inc();
+    let asked = old.reservation.as_deref().and_then(Reservation::question);
+    match outcome {
+        Outcome::Refused { next: None } => refused("never"),
+        Outcome::Refused { next: Some(_) } => refused("later"),
+        // What is changed may be lost by that, and is asked for anew.
+        Outcome::Lost { .. } if !matches!(asked, Some((_, Ask::Modify { .. }))) => {
+            metrics.lost.with_label_values(&[site.as_str()]).inc();
+        }
+        Outcome::Lost { .. } | Outcome::Granted { .. } | Outcome::Done => {}
+    }
+}
+
+/// Of what was reserved until the job ended, what ran from its start.
+fn count_use(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestamp) {
+    for (index, component) in old.components.iter().enumerate() {
+        let Some(promised) = component.acquisition().promised() else { continue };
+        let resources = old.resources_of(ComponentIndex(index as u32));
+        let processors = resources.map_or(0, |resources| u64::from(resources.processors));
+        let until = ended.min(promised.to);
+        let reserved = until.since(promised.from);
+        let used = new.instants.started.map(|at| until.since(at.max(promised.from)));
+        let unused = reserved.0.saturating_sub(used.unwrap_or_default().0);
+        metrics.processor_seconds.inc_by(reserved.0 * processors / 1_000);
+        metrics.unused_processor_seconds.inc_by(unused * processors / 1_000);
+    }
+}
+
+#[cfg(test)]
+#[path = "count_reserved_tests.rs"]
+mod tests;

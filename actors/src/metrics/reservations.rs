@@ -1,0 +1,64 @@
+//! What becomes of reservations.
+
+use prometheus::{IntCounter, IntCounterVec, IntGaugeVec};
+
+use super::Maker;
+
+/// Counters and gauges of reservations.
+#[derive(Debug, Clone)]
+pub struct ReservationMetrics {
+    /// Those that sites hold for jobs, by site and state.
+    pub held: IntGaugeVec,
+    /// Requests that a site refused, by site and whether it may grant the same later.
+    pub refused: IntCounterVec,
+    /// Those that were gone when a site was asked about them, by site.
+    pub lost: IntCounterVec,
+    /// Those that nobody needed any more, found at a site and cancelled, by site.
+    pub orphans: IntCounterVec,
+    /// Promises that were to be moved, by what came of it.
+    pub moves: IntCounterVec,
+    /// Processor time that was reserved, from the beginning of a reservation to the end of its job.
+    pub processor_seconds: IntCounter,
+    /// What of that nothing ran in.
+    pub unused_processor_seconds: IntCounter,
+}
+
+impl ReservationMetrics {
+    pub(super) fn new(make: &Maker<'_>) -> prometheus::Result<Self> {
+        Ok(Self {
+            held: make.gauges(
+                "cospan_reservations",
+                "Reservations that sites hold for jobs, by site and state.",
+                &["site", "state"],
+            )?,
+            refused: make.counters_by(
+                "cospan_reservation_refusals_total",
+                "Requests for a reservation that a site refused, by whether it may grant it later.",
+                &["site", "reason"],
+            )?,
+            lost: make.counters(
+                "cospan_reservations_lost_total",
+                "Reservations that were gone when their site was asked about them.",
+                "site",
+            )?,
+            orphans: make.counters(
+                "cospan_reservation_orphans_total",
+                "Reservations that nobody needed any more, found at a site and cancelled.",
+                "site",
+            )?,
+            moves: make.counters(
+                "cospan_reservation_moves_total",
+                "Promises that were to be moved, by what came of it.",
+                "outcome",
+            )?,
+            processor_seconds: make.counter(
+                "cospan_reserved_processor_seconds_total",
+                "Processor time reserved, from a reservation's begin to its job's end.",
+            )?,
+            unused_processor_seconds: make.counter(
+                "cospan_reserved_unused_processor_seconds_total",
+                "Processor time reserved in which nothing ran.",
+            )?,
+        })
+    }
+}
