@@ -53,8 +53,14 @@ pub(crate) enum SiteCommand {
     /// Remove what ended attempts left at a cluster under Slurm
     Clean(SiteCleanArgs),
     /// Show one site in full
-    #[command(after_help = "Example:\n  cospan site show delft")]
-    Show(SiteArg),
+    #[command(after_help = "\
+A site that promises processors for later is asked what is free when, and answers with all that
+runs there and is reserved.
+
+Examples:
+  cospan site show delft
+  cospan site show delft --ahead 7d")]
+    Show(SiteShowArgs),
     /// Place nothing new there; what runs goes on, what waits moves elsewhere
     #[command(after_help = "Example:\n  cospan site drain delft")]
     Drain(SiteArg),
@@ -124,6 +130,16 @@ pub(crate) enum VerdictArg {
     Usable,
     /// Do not place there.
     Unusable,
+}
+
+/// `site show`
+#[derive(Debug, Args)]
+pub(crate) struct SiteShowArgs {
+    /// The site.
+    pub(crate) site: String,
+    /// How far ahead to ask it what is free: 24h if left out
+    #[arg(long, value_name = "LENGTH")]
+    pub(crate) ahead: Option<Length>,
 }
 
 /// A site by name.

@@ -14,6 +14,7 @@ use crate::api::v1::event::HistoryReport;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::job::{CheckedReport, JobPage, JobReport, PhaseReport, SubmittedReport};
+use crate::api::v1::quantity::Length;
 use crate::api::v1::site::{
     ForceOrder, SiteList, SiteOrderBody, SiteReport, WindowEnd, WindowReport,
 };
@@ -337,6 +338,15 @@ impl Client {
     /// See [`ClientError`].
     pub fn site(&self, name: &str) -> Result<SiteReport, ClientError> {
         self.get(&format!("/v1/sites/{}", encoded(name)))
+    }
+
+    /// One site, with what is free there for so long from now on: it is asked.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn site_and_timeline(&self, name: &str, ahead: Length) -> Result<SiteReport, ClientError> {
+        let path = Query::of(&format!("/v1/sites/{}", encoded(name))).with("timeline", ahead);
+        self.get(&path.0)
     }
 
     /// Gives an order about a site.

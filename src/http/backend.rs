@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use actix_web::web::Bytes;
 use async_trait::async_trait;
-use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Startable, Submission, View};
+use cospan_actors::api::{
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, Startable, Submission, View,
+};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Seq, SiteName,
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
 use cospan_domain::reserve::{Parts, StartWindow};
+use cospan_domain::units::DurationMs;
 use cospan_sites::port::UploadStep;
 use futures_util::Stream;
 
@@ -73,6 +76,9 @@ pub trait Backend: Send + Sync + 'static {
         parts: &Parts,
         window: StartWindow,
     ) -> Startable;
+
+    /// What is free at a site from now on, for so long. The site is asked.
+    async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater;
 
     /// The store.
     fn store(&self) -> StoreReport;

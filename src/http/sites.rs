@@ -5,6 +5,7 @@ use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
 use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand, SiteOrder};
 use cospan_domain::ids::SiteName;
+use serde::Deserialize;
 
 use super::body;
 use super::failure::{Answer, Failure};
@@ -15,6 +16,7 @@ use super::unread::Unread;
 use crate::api::v1::control::DoneReport;
 use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::quantity::Length;
 use crate::api::v1::shape::SiteText;
 use crate::api::v1::site::{ForceOrder, SiteList, SiteReport, WindowEnd, WindowReport};
 
@@ -26,23 +28,40 @@ pub(super) async fn list(edge: Data<Edge>) -> Answer {
     Ok(HttpResponse::Ok().json(edge.backend.sites()))
 }
 
+/// What is shown of a site beside what is known of it.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct SiteQuery {
+    /// What is free there for so long from now on: the site is asked.
+    #[serde(default)]
+    #[param(example = "24h")]
+    timeline: Option<Length>,
+}
+
 /// Shows a site.
 #[utoipa::path(
     tag = "sites",
-    params(("name" = inline(SiteText), Path, description = "Its name")),
+    params(("name" = inline(SiteText), Path, description = "Its name"), SiteQuery),
     responses(
         (status = 200, body = SiteReport, description = "The site"),
     )
 )]
 #[get("/v1/sites/{name}")]
-pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> Answer {
+pub(super) async fn show(request: HttpRequest, edge: Data<Edge>, name: Path<String>) -> Answer {
+    let asked: SiteQuery = query::read(&request)?;
     let name: SiteName = query::part("name", &name)?;
     edge.backend.look_at_sites();
     let mut sites = edge.backend.sites().sites;
     match sites.iter().position(|site| site.name == name.as_str()) {
         Some(at) => {
             let links = edge.backend.links_to(&name);
-            Ok(HttpResponse::Ok().json(SiteReport { links, ..sites.swap_remove(at) }))
+            let timeline = match asked.timeline {
+                Some(within) => Some(edge.backend.free_later(&name, within.0).await.into()),
+                None => None,
+            };
+            let site = sites.swap_remove(at);
+            Ok(HttpResponse::Ok().json(SiteReport { links, timeline, ..site }))
         }
         None => {
             let known: Vec<String> = sites.into_iter().map(|site| site.name).collect();

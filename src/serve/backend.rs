@@ -5,7 +5,8 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, SiteStanding, Startable, Submission, View,
+    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, FreeLater, SiteStanding, Startable,
+    Submission, View,
 };
 use cospan_actors::journal::Change as Committed;
 use cospan_domain::catalogue::state::FileRecord;
@@ -133,6 +134,10 @@ impl Backend for Served {
         window: StartWindow,
     ) -> Startable {
         self.plane.startable(site.map(std::slice::from_ref), parts, window).await
+    }
+
+    async fn free_later(&self, site: &SiteName, within: units::DurationMs) -> FreeLater {
+        self.plane.free_later(site, within).await
     }
 
     fn store(&self) -> StoreReport {

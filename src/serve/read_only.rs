@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Startable, Submission, View};
+use cospan_actors::api::{
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, Startable, Submission, View,
+};
 use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::reserve::{Parts, StartWindow};
-use cospan_domain::units::Bytes;
+use cospan_domain::units::{Bytes, DurationMs};
 use cospan_sites::port::UploadStep;
 use cospan_storage::Opened;
 
@@ -97,6 +99,11 @@ impl Backend for ReadOnly {
     /// No site is asked.
     async fn startable(&self, _: Option<&SiteName>, _: &Parts, _: StartWindow) -> Startable {
         Startable::default()
+    }
+
+    /// No site is asked.
+    async fn free_later(&self, _: &SiteName, _: DurationMs) -> FreeLater {
+        FreeLater::GrantsNone
     }
 
     fn store(&self) -> StoreReport {

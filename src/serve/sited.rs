@@ -66,6 +66,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         default_times_ms: times.map(|(name, time)| (name.to_string(), time.0)).collect(),
         lanes: lanes(&last.obtainable, now),
         links: Vec::new(),
+        timeline: None,
     }
 }
 

@@ -7,5 +7,5 @@ pub mod view;
 
 pub use command::{ApiAnswer, ApiCommand, ApiRefusal, SiteOrder, Submission, SubmittedJob};
 pub use handle::{ControlPlane, SiteStanding};
-pub use starts::{SiteStarts, Startable};
+pub use starts::{FreeLater, SiteStarts, Startable};
 pub use view::View;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::reserve::{
-    CommonStarts, FreeSlot, Parts, PossibleStarts, Span, StartWindow, common_starts, lease_length,
-    possible_starts,
+    CommonStarts, FreeSlot, Parts, PossibleStarts, Span, StartWindow, common_starts,
+    free_processors, lease_length, possible_starts,
 };
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{CallKind, SiteError};
@@ -41,6 +41,23 @@ pub enum SiteStarts {
         /// Windows of starts, one after the other.
         starts: Vec<PossibleStarts>,
         /// Later starts are not known.
+        until: Option<Timestamp>,
+    },
+}
+
+/// What a site says is free from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FreeLater {
+    /// It promises nothing for later.
+    GrantsNone,
+    /// It did not say.
+    Silent(String),
+    /// From when on how many processors are free, as far as that is known: before `until`, if
+    /// there is a limit.
+    Told {
+        /// From when on how many, up to the next.
+        steps: Vec<(Timestamp, u32)>,
+        /// What is free then and later is not known.
         until: Option<Timestamp>,
     },
 }
@@ -85,6 +102,21 @@ impl ControlPlane {
         let mut together = common_starts(&slots.collect(), &parts, reserved);
         together.iter_mut().for_each(|starts| starts.window = later(starts.window));
         Startable { sites: told.collect(), together }
+    }
+
+    /// What is free at a site from now on, for so long.
+    pub async fn free_later(&self, name: &SiteName, within: DurationMs) -> FreeLater {
+        let now = self.now();
+        let window = StartWindow::new(now, now + within);
+        match self.free(name, Span::new(now, now + within + DurationMs(1))).await {
+            Free::None => FreeLater::GrantsNone,
+            Free::Silent(why) => FreeLater::Silent(why),
+            Free::Told(slots, until) => {
+                let mut steps = free_processors(&slots, window);
+                steps.retain(|(from, _)| until.is_none_or(|until| *from < until));
+                FreeLater::Told { steps, until }
+            }
+        }
     }
 
     async fn free(&self, name: &SiteName, span: Span) -> Free {

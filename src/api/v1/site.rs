@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cospan_actors::api::FreeLater;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -69,6 +70,51 @@ pub struct SiteReport {
     /// Links that bring files to it; only where one site is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkReport>,
+    /// What is free there from now on; only where one site is shown and that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineReport>,
+}
+
+/// What is free at a site from now on, by its own account: less what runs there, and what is
+/// reserved.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct TimelineReport {
+    /// `answered`, `grants-none` (it promises nothing for later, and does not say) or `silent`.
+    #[schema(example = "answered")]
+    pub state: String,
+    /// Why it did not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// From when on how many processors are free, up to the next.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<FreeStep>,
+    /// What is free from then on is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_until: Option<Instant>,
+}
+
+/// A change of what is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FreeStep {
+    /// From then on.
+    pub from: Instant,
+    /// So many processors.
+    pub processors: u32,
+}
+
+impl From<FreeLater> for TimelineReport {
+    fn from(said: FreeLater) -> Self {
+        let state = |state: &str| Self { state: state.into(), ..Self::default() };
+        match said {
+            FreeLater::GrantsNone => state("grants-none"),
+            FreeLater::Silent(why) => Self { problem: Some(why), ..state("silent") },
+            FreeLater::Told { steps, until } => {
+                let step = |(from, processors)| FreeStep { from: Instant(from), processors };
+                let steps = steps.into_iter().map(step).collect();
+                Self { steps, known_until: until.map(Instant), ..state("answered") }
+            }
+        }
+    }
 }
 
 /// A link from another site.

@@ -5,15 +5,22 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 use super::cluster;
 use crate::api::v1::Instant;
 use crate::api::v1::lane::{LaneReport, WaitReport};
+use crate::api::v1::quantity::Length;
 use crate::api::v1::site::{
-    Counts, ForceOrder, LinkReport, SiteList, SiteReport, WindowEnd, WindowReport,
+    Counts, ForceOrder, FreeStep, LinkReport, SiteList, SiteReport, TimelineReport, WindowEnd,
+    WindowReport,
 };
 use crate::cli::args_operate::{SiteCommand, VerdictArg};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{bold, columns, fields, state};
-use crate::cli::when::{age, clock, now, pace, rough};
+use crate::cli::when::{age, clock, local, now, pace, rough};
 use crate::client::{Client, SiteAction};
+
+/// How far ahead is looked, unless told otherwise.
+const AHEAD: Length = Length(DurationMs::from_secs(86_400));
+/// Characters of a bar.
+const BAR: u64 = 32;
 
 /// Looks at sites and steers them.
 pub(crate) fn run(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError> {
@@ -32,7 +39,10 @@ fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError>
         // They need no server.
         SiteCommand::Add(_) | SiteCommand::Check(_) | SiteCommand::Clean(_) => {}
         SiteCommand::List => context.out.answer(&client.sites()?, list)?,
-        SiteCommand::Show(arg) => context.out.answer(&client.site(&arg.site)?, show)?,
+        SiteCommand::Show(arg) => {
+            let within = arg.ahead.unwrap_or(AHEAD);
+            context.out.answer(&client.site_and_timeline(&arg.site, within)?, show)?;
+        }
         SiteCommand::Drain(arg) => order(context, &client, &arg.site, SiteAction::Drain)?,
         SiteCommand::Undrain(arg) => order(context, &client, &arg.site, SiteAction::Undrain)?,
         SiteCommand::Freeze(arg) => order(context, &client, &arg.site, SiteAction::Freeze)?,
@@ -170,6 +180,35 @@ fn show(site: &SiteReport) -> String {
         text.push('\n');
         text.push_str(&columns(&heading, &rows));
     }
+    if let Some(timeline) = &site.timeline {
+        let total = site.total.get("processors").copied().unwrap_or_default();
+        text.push_str(&free_later(timeline, total));
+    }
+    text
+}
+
+/// What is free from when on, with a bar for each step.
+fn free_later(timeline: &TimelineReport, total: u64) -> String {
+    let told = match timeline.state.as_str() {
+        "answered" => timeline.steps.as_slice(),
+        "silent" => {
+            let why = timeline.problem.as_deref().unwrap_or("?");
+            return format!("\nwhat is free later is not known: {why}\n");
+        }
+        // It promises nothing for later, and there is nothing to tell.
+        _ => return String::new(),
+    };
+    let row = |step: &FreeStep| {
+        let free = u64::from(step.processors);
+        let share = (free * BAR).div_ceil(total.max(1)).min(BAR) as usize;
+        let bar = format!("{}{}", "#".repeat(share), ".".repeat(BAR as usize - share));
+        vec![local(step.from), format!("{free} of {total}"), bar]
+    };
+    let rows: Vec<Vec<String>> = told.iter().map(row).collect();
+    let mut text = format!("\n{}", columns(&["FREE FROM", "PROCESSORS", ""], &rows));
+    if let Some(until) = timeline.known_until {
+        text.push_str(&format!("from {} on it is not known\n", local(until)));
+    }
     text
 }
 
@@ -247,6 +286,28 @@ mod tests {
         let waited = "64 processors for 30m00s or more in short until 2026-03-01 12:00:00Z \
                       (3m ago they waited for Priority)";
         assert!(text.contains(waited), "{text}");
+    }
+
+    #[test]
+    fn what_is_free_later_is_drawn_step_by_step() {
+        let step = |ms, processors| FreeStep {
+            from: Instant(cospan_domain::units::Timestamp(ms)),
+            processors,
+        };
+        let told = |steps| TimelineReport { state: "answered".into(), steps, ..Default::default() };
+        let text = free_later(&told(vec![step(0, 16), step(3_600_000, 4), step(7_200_000, 0)]), 16);
+        let bars = text.lines().filter_map(|line| line.split("of 16").nth(1));
+        let bars: Vec<&str> = bars.map(str::trim).collect();
+        let drawn = |n: usize| format!("{}{}", "#".repeat(n), ".".repeat(32 - n));
+        assert_eq!(bars, [drawn(32), drawn(8), drawn(0)], "{text}");
+        let silent = TimelineReport {
+            state: "silent".into(),
+            problem: Some("it does not answer".into()),
+            ..TimelineReport::default()
+        };
+        assert!(free_later(&silent, 16).contains("not known: it does not answer"));
+        let none = TimelineReport { state: "grants-none".into(), ..TimelineReport::default() };
+        assert_eq!(free_later(&none, 16), "");
     }
 
     #[test]

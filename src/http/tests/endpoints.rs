@@ -204,6 +204,15 @@ fn sites_are_listed_shown_and_ordered() {
     assert_eq!(served.get("/v1/sites").json::<SiteList>().sites.len(), 2);
     assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().name, "delft");
     assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().links[0].bandwidth_bps, 8);
+    assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().timeline, None);
+    let timeline = |name: &str| {
+        let site = served.get(&format!("/v1/sites/{name}?timeline=1h")).json::<SiteReport>();
+        site.timeline.expect("it was asked for")
+    };
+    let free: Vec<_> = timeline("delft").steps.iter().map(|s| (s.from.0.0, s.processors)).collect();
+    assert_eq!(free, [(1_000, 4), (3_600_000, 16)]);
+    assert_eq!(timeline("leiden").state, "grants-none");
+    served.get("/v1/sites/delft?timeline=soon").problem(400, "C1002");
     let problem = served.get("/v1/sites/deft").problem(404, "C3001");
     assert!(problem.remedy.unwrap().contains("delft"));
     for order in ["drain", "undrain", "freeze", "thaw", "reset", "unforce"] {

@@ -9,7 +9,8 @@ use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::command::{Ask, JobOutcome};
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, SiteStarts, Startable, Submission, SubmittedJob, View,
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, SiteStarts, Startable, Submission, SubmittedJob,
+    View,
 };
 use cospan_domain::ids::{
     ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, LogicalName, Seq, SiteName,
@@ -18,7 +19,7 @@ use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::reserve::{Parts, PossibleStarts, StartWindow};
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{UPLOADS, UploadStep};
 use futures_util::{StreamExt, stream};
 use tokio::sync::broadcast;
@@ -294,6 +295,14 @@ impl Backend for Fake {
         let told = told.map(|(name, said)| (name.parse::<SiteName>().unwrap(), said)).into_iter();
         let sites = told.filter(|(name, _)| site.is_none_or(|site| site == name)).collect();
         Startable { sites, together: Vec::new() }
+    }
+
+    async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater {
+        let steps = vec![(Timestamp(1_000), 4), (Timestamp(within.0), 16)];
+        match site.as_str() {
+            "delft" => FreeLater::Told { steps, until: None },
+            _ => FreeLater::GrantsNone,
+        }
     }
 
     fn store(&self) -> StoreReport {
