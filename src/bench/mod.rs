@@ -8,6 +8,7 @@ mod load;
 mod place;
 mod recover;
 mod report;
+mod reserve;
 mod run;
 mod server;
 mod simulate;
@@ -36,6 +37,8 @@ pub enum Bench {
     Run,
     /// Decisions, scans, and placements through the actors.
     Place,
+    /// Reservations: timelines, the search for a co-allocation, promises through the actors.
+    Reserve,
     /// Jobs through the control plane under virtual time; those of a log as well.
     Simulate(Option<ClusterLog>),
     /// Clusters under Slurm, in full extent or in a short one.
@@ -76,6 +79,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         Bench::Recover => on_disk(plan, recover::bench),
         Bench::Run => on_disk(plan, run::bench),
         Bench::Place => on_disk(plan, place::bench),
+        Bench::Reserve => on_disk(plan, reserve::bench),
         Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
         Bench::Sites { full } => sites::bench(*full),
     }

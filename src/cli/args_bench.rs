@@ -17,6 +17,8 @@ pub(crate) enum BenchCommand {
     Run(BenchArgs),
     /// What a decision and a scan cost, by policy, and how fast the actors place
     Place(BenchArgs),
+    /// Reservations: questions to a timeline, co-allocation searches, promises through the actors
+    Reserve(BenchArgs),
     /// Jobs through the control plane under virtual time: rate, growth, memory
     #[command(after_help = "\
 Example:

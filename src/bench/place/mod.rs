@@ -2,6 +2,7 @@
 
 mod bids;
 mod core;
+mod granting;
 mod plane;
 mod stub;
 
@@ -11,6 +12,7 @@ use anyhow::Result;
 
 use super::floors;
 use super::report::Report;
+pub(super) use plane::{Scene, granting_scene, job};
 
 pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::new("place");

@@ -87,8 +87,8 @@ fn at(values: &mut [f64], share: f64) -> f64 {
 }
 
 /// A control plane and its sites.
-pub(super) struct Scene {
-    pub(super) plane: ControlPlane,
+pub(crate) struct Scene {
+    pub(crate) plane: ControlPlane,
     pub(super) sites: Vec<Arc<StubSite>>,
 }
 
@@ -136,12 +136,32 @@ pub(super) fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
     idle: u32,
     work: impl FnOnce(Scene) -> W + 'static,
 ) -> Result<T> {
+    let stubs = named(sites, |name| Ok(StubSite::new(name, idle)))?;
+    scene_at(place, settings, stubs, work)
+}
+
+/// The same, where sites grant reservations.
+pub(crate) fn granting_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
+    place: &Path,
+    sites: usize,
+    work: impl FnOnce(Scene) -> W + 'static,
+) -> Result<T> {
+    scene_at(place, default_settings(), named(sites, StubSite::granting)?, work)
+}
+
+fn named(sites: usize, stub: impl Fn(SiteName) -> Result<StubSite>) -> Result<Vec<Arc<StubSite>>> {
+    let one = |index: usize| Ok(Arc::new(stub(SiteName::new(&format!("s{index:03}"))?)?));
+    (0..sites).map(one).collect()
+}
+
+fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
+    place: &Path,
+    settings: Settings,
+    sites: Vec<Arc<StubSite>>,
+    work: impl FnOnce(Scene) -> W + 'static,
+) -> Result<T> {
     let place = place.to_owned();
     actix_web::rt::System::new().block_on(async move {
-        let names = (0..sites).map(|index| SiteName::new(&format!("s{index:03}")));
-        let stub = |name| Arc::new(StubSite::new(name, idle));
-        let sites: Vec<Arc<StubSite>> =
-            names.map(|name| name.map(stub)).collect::<Result<_, _>>()?;
         let plane = start(&place, settings, &sites)?;
         let scene = Scene { plane, sites };
         scene
@@ -192,7 +212,7 @@ fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<Co
 }
 
 impl Scene {
-    pub(super) async fn until(
+    pub(crate) async fn until(
         &self,
         what: &str,
         mut holds: impl FnMut(&ControlPlane) -> bool,
@@ -209,7 +229,7 @@ impl Scene {
 
     /// How many jobs are in this phase, as counted already: to look at each of them would
     /// take more of the arbiter's time than to place them.
-    pub(super) fn count(plane: &ControlPlane, phase: PhaseKind) -> usize {
+    pub(crate) fn count(plane: &ControlPlane, phase: PhaseKind) -> usize {
         let gauge = plane.shared().metrics.jobs.with_label_values(&[phase.as_str()]);
         usize::try_from(gauge.get()).unwrap_or(0)
     }
@@ -249,7 +269,7 @@ impl Scene {
     }
 
     /// So many jobs, in batches; their numbers.
-    pub(super) async fn fill(
+    pub(crate) async fn fill(
         &self,
         count: usize,
         job: impl Fn(usize) -> Result<Arc<JobSpec>>,
@@ -263,7 +283,7 @@ impl Scene {
     }
 }
 
-pub(super) fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
+pub(crate) fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
     shared_job(components, DurationMs::ZERO, WALL_TIME, 0)
 }
 

@@ -11,10 +11,12 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_sites::port::{
     AtGate, AttemptOrder, Attempts, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause,
-    FilePlace, Files, Gate, GateDecision, GateState, Inspected, Observation, Piece, Readable, Site,
-    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    FilePlace, Files, Gate, GateDecision, GateState, Inspected, Observation, Piece, Readable,
+    Reservations, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use tokio::sync::watch;
+
+use super::granting::Grants;
 
 /// Processors of every site.
 pub(super) const PROCESSORS: u32 = 1_000_000;
@@ -54,6 +56,7 @@ pub(super) struct StubSite {
     /// It takes submissions and never answers them.
     swallows: AtomicBool,
     attempts: Mutex<BTreeMap<Tag, Life>>,
+    grants: Option<Grants>,
     changed: watch::Sender<u64>,
 }
 
@@ -65,8 +68,14 @@ impl StubSite {
             mute: AtomicBool::new(false),
             swallows: AtomicBool::new(false),
             attempts: Mutex::default(),
+            grants: None,
             changed: watch::Sender::new(0),
         }
+    }
+
+    /// One that grants reservations, and where nothing else fits.
+    pub(super) fn granting(name: SiteName) -> anyhow::Result<Self> {
+        Ok(Self { grants: Some(Grants::new(PROCESSORS)?), ..Self::new(name, 0) })
     }
 
     /// So many processors are idle from now on; whoever watches is told.
@@ -214,6 +223,10 @@ impl Site for StubSite {
         &self.name
     }
 
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.grants.as_ref().map(|grants| grants as &dyn Reservations)
+    }
+
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         Some(self.changed.subscribe())
     }
@@ -224,7 +237,10 @@ impl Site for StubSite {
             total: self.all(),
             largest_component: self.all(),
             labels: Labels::new(),
-            capabilities: Capabilities::default(),
+            capabilities: Capabilities {
+                reservations: self.grants.is_some(),
+                ..Capabilities::default()
+            },
             lanes: None,
             manager: "none".into(),
         })

@@ -15,6 +15,7 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
         BenchCommand::Recover(args) => (Bench::Recover, args),
         BenchCommand::Run(args) => (Bench::Run, args),
         BenchCommand::Place(args) => (Bench::Place, args),
+        BenchCommand::Reserve(args) => (Bench::Reserve, args),
         BenchCommand::Simulate(SimulateBenchArgs { every, log, processors }) => {
             let log = log.clone().map(|file| ClusterLog { file, processors: *processors });
             (Bench::Simulate(log), every)

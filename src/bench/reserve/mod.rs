@@ -1,0 +1,26 @@
+//! Reservations: what a question to a timeline takes, the search for a co-allocation, and jobs
+//! that are promised a start through the actors.
+
+mod plane;
+mod search;
+mod timelines;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::report::Report;
+
+pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
+    let mut report = Report::new("reserve");
+    timelines::bench(&mut report, quick)?;
+    search::bench(&mut report, quick)?;
+    plane::bench(&mut report, place, quick)?;
+    Ok(report)
+}
+
+/// The value below which this share of them lies.
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,128 @@
+//! The search for one co-allocation over sites that are tables in memory.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::Result;
+use cospan_domain::ids::{ComponentIndex, SiteName};
+use cospan_domain::reserve::{
+    Ask, Coallocation, Ledger, Opening, Part, Search, Serial, Span, Standing, StartWindow, Timeline,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::seq::index;
+use rand::{Rng, SeedableRng};
+
+use super::quantile;
+use crate::bench::report::Report;
+
+const SITES: usize = 100;
+const BOOKINGS: usize = 10_000;
+const COMPONENTS: usize = 8;
+/// Sites that can run a component.
+const ABLE: usize = 10;
+const PROCESSORS: u32 = 128;
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+/// Bookings of a site are spread over so long for each of them: three quarters of it are taken.
+const APART: u64 = 31 * MINUTE;
+
+type Ledgers = BTreeMap<SiteName, Ledger<Serial>>;
+
+/// What a search came to.
+struct Searched {
+    seconds: f64,
+    asked: u32,
+    windows: u32,
+    augmented: bool,
+}
+
+pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
+    let (bookings, draws) = if quick { (BOOKINGS / 10, 30) } else { (BOOKINGS, 300) };
+    crate::cli::progress("co-allocations of 8 components over 100 sites");
+    let mut chance = StdRng::seed_from_u64(3);
+    let ledgers = (0..SITES)
+        .map(|number| Ok((SiteName::new(&format!("s{number:03}"))?, site(bookings, &mut chance)?)))
+        .collect::<Result<Ledgers>>()?;
+    let end = bookings as u64 * APART;
+    let mut searched = Vec::new();
+    for _ in 0..draws {
+        let mut supposed = ledgers.clone();
+        let wanted = wanted(&ledgers, end, &mut chance);
+        searched.push(search(wanted, &mut supposed));
+    }
+    let mut times: Vec<f64> = searched.iter().map(|one| one.seconds * 1e3).collect();
+    let total: f64 = times.iter().sum();
+    let asked: u32 = searched.iter().map(|one| one.asked).sum();
+    report.figure("coalloc_search_ms", quantile(&mut times, 0.99), "ms", "<= 20");
+    report.figure("coalloc_search_p50_ms", quantile(&mut times, 0.5), "ms", "");
+    report.figure("coalloc_us_per_ask", total * 1e3 / f64::from(asked.max(1)), "us", "<= 6");
+    let mut windows: Vec<f64> = searched.iter().map(|one| f64::from(one.windows)).collect();
+    report.figure("coalloc_windows_p50", quantile(&mut windows, 0.5), "", ">= 3");
+    let augmented = searched.iter().filter(|one| one.augmented).count();
+    report.figure("coalloc_augmented_share", augmented as f64 / draws as f64, "", ">= 0.25");
+    Ok(())
+}
+
+/// A site with so many bookings.
+fn site(bookings: usize, chance: &mut StdRng) -> Result<Ledger<Serial>> {
+    let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(PROCESSORS))?;
+    let end = bookings as u64 * APART;
+    for _ in 0..bookings {
+        let need = timeline.amounts(&Resources::processors(1 << chance.random_range(2..=6)))?;
+        let length = DurationMs(chance.random_range(MINUTE..4 * HOUR));
+        let from = Timestamp(chance.random_range(0..end));
+        if let Some(at) = timeline.earliest(&Opening::after(from, need, length)) {
+            timeline.book(Span::new(at, at + length), &need);
+        }
+    }
+    Ok(Ledger::new(timeline))
+}
+
+/// A job whose components can each go to a few sites, some of them to the same.
+fn wanted(ledgers: &Ledgers, end: u64, chance: &mut StdRng) -> Coallocation {
+    let names: Vec<&SiteName> = ledgers.keys().collect();
+    let near: Vec<usize> = index::sample(chance, names.len(), 2 * ABLE).into_vec();
+    let part = |component: usize, chance: &mut StdRng| Part {
+        component: ComponentIndex(component as u32),
+        resources: Resources::processors(PROCESSORS / 2 - 4 * component as u32),
+        length: DurationMs(2 * HOUR),
+        sites: index::sample(chance, near.len(), ABLE)
+            .into_iter()
+            .map(|at| names[near[at]].clone())
+            .collect(),
+        offset: DurationMs::ZERO,
+    };
+    let parts = (0..COMPONENTS).map(|component| part(component, chance)).collect();
+    let earliest = Timestamp(chance.random_range(0..end / 2));
+    Coallocation {
+        parts,
+        window: StartWindow::new(earliest, earliest + DurationMs(end / 2)),
+        tolerance: DurationMs(15 * MINUTE),
+        unit: DurationMs(MINUTE),
+        windows_max: 1_000,
+    }
+}
+
+fn search(wanted: Coallocation, ledgers: &mut Ledgers) -> Searched {
+    let begin = Instant::now();
+    let mut search = Search::new(wanted);
+    let (mut asked, mut augmented) = (0, false);
+    while let Standing::Asks(ask) = search.standing() {
+        asked += 1;
+        augmented |= hands_over(&search, &ask);
+        let Some(ledger) = ledgers.get_mut(ask.site()) else { break };
+        let outcome = ask.answered_by(ledger, &search.job, Timestamp(u64::MAX));
+        search.record(outcome);
+    }
+    let windows = search.windows_tried;
+    Searched { seconds: begin.elapsed().as_secs_f64(), asked, windows, augmented }
+}
+
+/// Whether a reservation goes over to another part.
+fn hands_over(search: &Search, ask: &Ask) -> bool {
+    let Ask::Modify { serial, part, .. } = ask else { return false };
+    let held = search.reserved().get(*part).and_then(Option::as_ref);
+    held.is_none_or(|held| held.serial != *serial)
+}
