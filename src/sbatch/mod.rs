@@ -41,6 +41,9 @@ pub(crate) struct Translated {
     pub(crate) notes: Vec<(usize, String)>,
 }
 
+/// A time, and the partition and site whose it is.
+pub(crate) type TimeOfPartition = (DurationMs, String);
+
 /// What a script may be told that it does not say.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
@@ -48,7 +51,7 @@ pub(crate) struct Around<'a> {
     pub(crate) variable: &'a dyn Fn(&str) -> Option<String>,
     /// How long what gives no time may run in these partitions, or in those that jobs go to which
     /// name none; with the partition, and its site.
-    pub(crate) default_time: &'a dyn Fn(Option<&str>) -> Option<(DurationMs, String)>,
+    pub(crate) default_time: &'a dyn Fn(Option<&str>) -> Option<TimeOfPartition>,
 }
 
 /// Why a script is no job.
