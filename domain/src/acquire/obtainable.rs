@@ -135,7 +135,7 @@ impl Obtainable {
         shorter.map(|wait| wait.ask.processors.saturating_sub(1)).min()
     }
 
-    /// Whether anything is not asked for now.
+    /// Whether anything is not asked for until later.
     pub fn has_waits(&self) -> bool {
         self.next_end().is_some()
     }

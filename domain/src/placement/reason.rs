@@ -217,8 +217,9 @@ impl fmt::Display for Hindrance {
     }
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Reason {
+    /// What is short now, or before the component would be over.
+    fn short(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NotEnoughIdle { resource, needed, idle, made_up: 0, pending, missing } => {
                 write!(
@@ -232,14 +233,23 @@ impl fmt::Display for Reason {
                 "needs {needed} {resource}, {idle} idle and {made_up} that components \
                  before it lack, of which {pending} are promised: {missing} more than that would do"
             ),
-            Reason::Reserved {
-                resource, needed, lasts, from, after, reserved, idle, pending
-            } => write!(
-                f,
-                "needs {needed} {resource} for {lasts}: reserved from {} UTC, in {after}: {reserved} \
+            Reason::Reserved { resource, needed, lasts, from, after, reserved, idle, pending } => {
+                write!(
+                    f,
+                    "needs {needed} {resource} for {lasts}: reserved from {} UTC, in {after}: {reserved} \
                  of {idle}, until then {idle} idle of which {pending} are promised",
-                from.time_of_day()
-            ),
+                    from.time_of_day()
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NotEnoughIdle { .. } | Reason::Reserved { .. } => self.short(f),
             Reason::QuotaReached { resource, needed, usable } => {
                 write!(f, "needs {needed} {resource}, the quota leaves {usable}")
             }

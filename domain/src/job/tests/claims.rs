@@ -482,20 +482,5 @@ fn a_promoted_job_returns_from_claiming_to_the_queue_it_was_raised_to() {
     assert_eq!(waiting.priority, Priority::High);
 }
 
-#[test]
-fn input_that_was_late_again_and_again_is_waited_for() {
-    let mut world = job_at(0, 1_000, 8);
-    for (rounds, doublings) in [(0, 0), (4, 0), (5, 1), (6, 3), (60, 63)] {
-        world.job.setbacks.rounds = 70;
-        world.job.setbacks.missed_starts = rounds;
-        world.parameters.claim.l_step = PerMillion(0);
-        assert_eq!(next_try(&world), Some(240_000 + doublings * 320_000), "after {rounds} rounds");
-        world.job.setbacks.rounds = 4;
-        assert_eq!(next_try(&world), Some(240_000), "the others held nothing");
-    }
-    world.look(Inputs::Here);
-    assert_eq!(next_try(&world), Some(0), "however early that is");
-}
-
 #[path = "claims_waits.rs"]
 mod waits;
