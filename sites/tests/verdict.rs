@@ -6,25 +6,26 @@ use cospan_sites::port::{Blame, EndedBySite};
 use cospan_sites::verdict::{Left, Verdict, Word, to_markdown, verdict};
 
 /// By word, in the order of [`Word::ALL`]; the columns are in the order of [`Left::ALL`]: nothing,
-/// at its gate, began, trouble, spoiled, code 0, code or signal, told to end, wall time,
-/// unstarted, too late, void. `?`: only when it is settled. Small letters are of what is not over.
+/// at its gate, began, trouble, spoiled, code 0, code or signal, TERM or KILL, told to end, wall
+/// time, unstarted, too late, void. `?`: only when it is settled. Small letters are of what is not
+/// over.
 const TABLE: [(Word, &str); 16] = [
-    (Word::Waiting, " q ?R ?R ?R ?R ?R ?R ?R J J t q"),
-    (Word::NeverRuns, "?N ?R ?R ?R ?R ?R ?R ?R J J t q"),
-    (Word::Requeued, " q ?R ?R ?R ?R ?R ?R ?R J J t q"),
-    (Word::Running, " g  g  g  g  g ?S ?J ?J J J t v"),
-    (Word::Completing, " g  g  g  g  g ?S ?J ?J J J t v"),
-    (Word::Completed, "?L ?L ?L ?L ?Z  S  J  J J J t v"),
-    (Word::Failed, "?L ?L ?L ?L ?Z  L  J  J J J t v"),
-    (Word::Cancelled, "?C ?C ?C ?C ?C  C  C  C J J t v"),
-    (Word::Preempted, "?P ?P ?P ?P ?P  P  P  P J J t v"),
-    (Word::TimeLimit, "?T ?T ?T ?T ?T  T  T  T J J t v"),
-    (Word::Deadline, "?T ?T ?T ?T ?T  T  T  T J J t v"),
-    (Word::NodeFailed, "?F ?F ?F ?F ?F  F  F  F J J t v"),
-    (Word::BootFailed, "?F ?F ?F ?F ?F  F  F  F J J t v"),
-    (Word::LaunchFailed, "?X ?X ?X ?X ?Z  X  X  X J J t v"),
-    (Word::OutOfMemory, "?M ?M ?M ?M ?M  M  M  M J J t v"),
-    (Word::Forgotten, " a ?L ?L ?L ?Z  S  J  C J J t v"),
+    (Word::Waiting, " q ?R ?R ?R ?R ?R ?R ?R ?R J J t q"),
+    (Word::NeverRuns, "?N ?R ?R ?R ?R ?R ?R ?R ?R J J t q"),
+    (Word::Requeued, " q ?R ?R ?R ?R ?R ?R ?R ?R J J t q"),
+    (Word::Running, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
+    (Word::Completing, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
+    (Word::Completed, "?L ?L ?L ?L ?Z  S  J  J  J J J t v"),
+    (Word::Failed, "?L ?L ?L ?L ?Z  L  J  J  J J J t v"),
+    (Word::Cancelled, "?C ?C ?C ?C ?C  C  C  C  C J J t v"),
+    (Word::Preempted, "?P ?P ?P ?P ?P  P  P  P  P J J t v"),
+    (Word::TimeLimit, "?T ?T ?T ?T ?T  T  T  T  T J J t v"),
+    (Word::Deadline, "?T ?T ?T ?T ?T  T  T  T  T J J t v"),
+    (Word::NodeFailed, "?F ?F ?F ?F ?F  F  F  F  F J J t v"),
+    (Word::BootFailed, "?F ?F ?F ?F ?F  F  F  F  F J J t v"),
+    (Word::LaunchFailed, "?X ?X ?X ?X ?Z  X  X  X  X J J t v"),
+    (Word::OutOfMemory, "?M ?M ?M ?M ?M  M  M  M  M J J t v"),
+    (Word::Forgotten, " a ?L ?L ?L ?Z  S  J  C  C J J t v"),
 ];
 
 fn meant(letter: char) -> Verdict {
