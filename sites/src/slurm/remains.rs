@@ -23,10 +23,10 @@ pub struct Remains {
 
 impl SlurmSite {
     /// What attempts of any control plane left below the root. Nothing is touched;
-    /// [`crate::port::Site::remove_attempt`] removes what is not live.
+    /// [`crate::port::Attempts::remove_attempt`] removes what is not live.
     ///
     /// # Errors
-    /// As for [`crate::port::Site::list_attempts`].
+    /// As for [`crate::port::Attempts::list_attempts`].
     pub async fn remains(&self) -> Result<Vec<Remains>, SiteError> {
         let answer = self.agent.ask(&["remains"], Request::default()).await?;
         let active = self.jobs(&answer).into_iter().filter(Job::is_active);
