@@ -170,7 +170,7 @@ impl Left {
     ];
 
     /// How a payload ended that may have been ended from outside.
-    fn is_exit(self) -> bool {
+    pub(crate) fn is_exit(self) -> bool {
         matches!(self, Left::Success | Left::Failure | Left::Killed | Left::Terminated)
     }
 
@@ -268,6 +268,10 @@ pub fn verdict(word: Word, left: Left, settled: bool) -> Verdict {
         (Left::WallTime | Left::Unstarted, _) => Verdict::Failed,
         (Left::TooLate, _) => Verdict::TooLate,
         (Left::Nothing, Word::Waiting | Word::Requeued) => Verdict::Queued,
+        // A controller that was killed forgot that it started this: nobody puts back into the
+        // queue what was submitted not to be.
+        (Left::Success, Word::Waiting | Word::NeverRuns) => told(Verdict::Succeeded),
+        (Left::Failure, Word::Waiting | Word::NeverRuns) => told(Verdict::Failed),
         // It ran, or waited at its gate, and its directory is taken for whoever comes again.
         (left, word) if word.is_in_queue() && left != Left::Nothing => {
             told(Verdict::Ended(EndedBySite::Requeued))

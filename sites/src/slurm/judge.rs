@@ -45,7 +45,10 @@ impl Known<'_> {
     /// Whether what is awaited has had its time.
     fn is_settled(&self) -> bool {
         match self.word() {
-            Word::Waiting | Word::Requeued => self.asked_again,
+            // A controller that forgot that it started this has its node end what still runs.
+            Word::Waiting | Word::Requeued => {
+                self.asked_again && (self.settled || self.left().is_exit())
+            }
             // One that was told to end ends now, and Slurm will say who told it.
             Word::Running if self.left() == Left::Terminated => self.overdue,
             Word::Running => self.asked_again,
@@ -53,6 +56,11 @@ impl Known<'_> {
             _ => self.settled,
         }
     }
+}
+
+/// Whether Slurm says that a job waits whose wrapper has its directory.
+pub(super) fn is_back_in_queue(job: &Job, evidence: Option<&Evidence>) -> bool {
+    job.word.is_in_queue() && evidence.is_some_and(|evidence| is_holder(evidence, job))
 }
 
 fn is_holder(evidence: &Evidence, job: &Job) -> bool {
@@ -171,11 +179,31 @@ mod tests {
         assert_eq!(why(&judge(put_back)), Some((true, EndedBySite::Requeued)));
         let early = Known { asked_again: false, ..put_back };
         assert!(is_outdated(early) && matches!(judge(early), Observation::Unknown(_)));
+        let may_run = Known { settled: false, ..put_back };
+        assert!(matches!(judge(may_run), Observation::Unknown(_)), "its node may not know yet");
         let evidence = Evidence { perhaps_begun: true, ..of_job("4") };
         assert_eq!(
             judge(known(Some(&waiting), Some(&evidence))),
             Observation::Queued(InQueue::default())
         );
+    }
+
+    #[test]
+    fn what_ended_by_itself_stands_though_slurm_forgot_that_it_started() {
+        let waiting = job("PENDING", "Priority");
+        for cause in [ExitCause::Code(0), ExitCause::Code(3)] {
+            let evidence = exited(cause.clone());
+            let now = Known { settled: false, ..known(Some(&waiting), Some(&evidence)) };
+            let Observation::Exited(exit) = judge(now) else { panic!("{cause:?}") };
+            assert_eq!(exit.cause, cause);
+            let early = Known { asked_again: false, ..now };
+            assert!(matches!(judge(early), Observation::Unknown(_)), "{cause:?}");
+        }
+        for cause in [ExitCause::Signal(9), ExitCause::Terminated] {
+            let evidence = exited(cause);
+            let ended = judge(known(Some(&waiting), Some(&evidence)));
+            assert_eq!(why(&ended), Some((true, EndedBySite::Requeued)));
+        }
     }
 
     #[test]

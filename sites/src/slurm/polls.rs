@@ -13,7 +13,7 @@ use cospan_domain::units::DurationMs;
 use tokio::time::Instant;
 
 use super::SlurmSite;
-use super::judge::{Known, is_outdated, judge};
+use super::judge::{Known, is_back_in_queue, is_outdated, judge};
 use super::queue::{Job, Load};
 use crate::agent::left::{self, seconds_to_timestamp};
 use crate::agent::{Answer, Request};
@@ -123,7 +123,10 @@ impl SlurmSite {
         for tag in tags {
             let evidence = left.evidence.get(tag);
             let job = of_tag(&jobs, *tag, evidence);
-            let is_over = job.is_none_or(|job| !job.is_active() || job.word == Word::NeverRuns);
+            let is_over = job.is_none_or(|job| {
+                let never_runs = job.word == Word::NeverRuns;
+                !job.is_active() || never_runs || is_back_in_queue(job, evidence)
+            });
             let settled = self.over_for(*tag, is_over).is_some_and(|over| over >= FILES_SETTLE);
             let exit = evidence.and_then(|evidence| evidence.exit.as_ref());
             let overdue = exit.zip(site_clock).is_some_and(|((_, at), now)| now > *at + WORD_LATE);

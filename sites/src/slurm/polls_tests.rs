@@ -180,6 +180,25 @@ async fn what_is_removed_is_not_remembered_to_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_began_and_waits_again_has_time_to_be_ended_by_its_node() {
+    let (cluster, site) = site();
+    let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
+    cluster.say(|said| {
+        said.queue = job(5, tag(1), "RUNNING", 2);
+        said.files = files(tag(1), 5, &[decided, ("begun", &begun)]);
+    });
+    assert!(matches!(seen(&look(&site).await), Observation::Begun(_)));
+    cluster.say(|said| said.queue = job(5, tag(1), "PENDING", 2));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    for _ in 0..5 {
+        let seen_now = look(&site).await;
+        assert!(matches!(seen(&seen_now), Observation::Unknown(_)), "{seen_now:?}");
+    }
+    let seen_last = look(&site).await;
+    let Observation::Ended { began: true, .. } = seen(&seen_last) else { panic!("{seen_last:?}") };
+}
+
+#[tokio::test(start_paused = true)]
 async fn idle_processors_follow_what_our_attempts_take_and_give_back() {
     let (cluster, site) = site();
     cluster.say(|said| (said.queue, said.idle) = (job(5, tag(1), "PENDING", 8), 40));
