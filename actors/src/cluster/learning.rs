@@ -50,14 +50,22 @@ impl Cluster {
                 }
                 Observation::Ready(at_gate) => {
                     let at = at_gate.held_at - observed.clock;
-                    if let Some(Asked { lane, ask, at: asked_at }) = self.asked(*tag)
-                        && at.since(asked_at) < at_once
-                    {
-                        Arc::make_mut(&mut self.report.obtainable).started(lane, ask, asked_at, at);
+                    if let Some(asked) = self.asked(*tag) {
+                        self.started(asked, at, at_once);
                     }
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn started(&mut self, asked: Asked, at: Timestamp, at_once: DurationMs) {
+        let Asked { lane, ask, at: asked_at } = asked;
+        let obtainable = Arc::make_mut(&mut self.report.obtainable);
+        if at.since(asked_at) < at_once {
+            obtainable.started(lane, ask, asked_at, at);
+        } else {
+            obtainable.started_late(&lane, ask, asked_at, at);
         }
     }
 
@@ -86,13 +94,14 @@ impl Cluster {
         Some(Asked { lane, ask, at })
     }
 
-    /// What was waited for long ago may be had now.
+    /// What was waited for long ago may be had now, and what was got long ago says nothing.
     pub(super) fn forget_waits(&mut self, now: Timestamp) {
         if self.report.obtainable.next_end().is_none_or(|end| end > now) {
             return;
         }
-        if Arc::make_mut(&mut self.report.obtainable).forget(now) {
-            self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+        let ended = Arc::make_mut(&mut self.report.obtainable).forget(now);
+        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+        if ended {
             self.shared.live.note_change();
             self.shared.actors.co_allocator.look(&());
             self.shared.actors.claimer.look(&());

@@ -124,3 +124,42 @@ fn the_largest_that_started_at_once_is_remembered() {
         assert_eq!(delft(&world).waits, None);
     });
 }
+
+#[test]
+fn what_started_after_a_wait_may_be_asked_for_again_soon() {
+    paused(|| async {
+        let world = world().await;
+        let tag = submitted(&world, 64).await;
+        let asked_at = world.shared.clock.now();
+        says(&world, tag, waits_for("Priority"));
+        world.until("it is known to wait", |world| delft(world).waits.is_some()).await;
+        let held_at = asked_at + DurationMs::from_secs(90);
+        says(
+            &world,
+            tag,
+            Observation::Ready(AtGate { host: "n1".into(), since: held_at, held_at }),
+        );
+        world.until("it counts no more", |world| delft(world).waits.is_none()).await;
+        let after = world.shared.clock.now().since(asked_at).0;
+        assert!((180_000..190_000).contains(&after), "{after} ms after it was asked");
+    });
+}
+
+#[test]
+fn what_was_got_an_hour_ago_is_forgotten() {
+    paused(|| async {
+        let world = world().await;
+        let tag = submitted(&world, 8).await;
+        let held_at = world.shared.clock.now() + DurationMs::from_secs(20);
+        says(
+            &world,
+            tag,
+            Observation::Ready(AtGate { host: "n1".into(), since: held_at, held_at }),
+        );
+        world.until("its start is seen", |world| largest(world) == Some(8)).await;
+        says(&world, tag, Observation::Absent);
+        world.finish_job(1).await;
+        world.until("it is forgotten", |world| largest(world).is_none()).await;
+        assert!(world.shared.clock.now().since(held_at) >= DurationMs::from_secs(3_600));
+    });
+}

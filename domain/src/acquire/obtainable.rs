@@ -88,6 +88,16 @@ impl Obtainable {
         }
     }
 
+    /// What was asked then started after a wait. That wait counts, from now on, for as long again
+    /// as it lasted: what is asked next may wait so long too, and hardly longer.
+    pub fn started_late(&mut self, lane: &Lane, ask: Ask, asked_at: Timestamp, at: Timestamp) {
+        let Some(known) = self.0.get_mut(lane) else { return };
+        let over = |wait: &&mut Waited| ask.covers(&wait.ask) && wait.asked_at <= asked_at;
+        for wait in known.waits.iter_mut().filter(over) {
+            wait.until = wait.until.min(at + at.since(asked_at));
+        }
+    }
+
     /// What was asked then was seen to wait at `seen_at`.
     pub fn waited(
         &mut self,
@@ -110,7 +120,7 @@ impl Obtainable {
         }
     }
 
-    /// Forgets what does not count any more; tells whether that was a wait.
+    /// Forgets what does not count any more; tells whether a wait was among it.
     pub fn forget(&mut self, now: Timestamp) -> bool {
         let mut ended = false;
         self.0.retain(|_, known| {
@@ -137,12 +147,14 @@ impl Obtainable {
 
     /// Whether anything is not asked for until later.
     pub fn has_waits(&self) -> bool {
-        self.next_end().is_some()
+        self.0.values().any(|known| !known.waits.is_empty())
     }
 
-    /// When the next wait counts no more.
+    /// When the next wait, or the largest start of a lane, counts no more.
     pub fn next_end(&self) -> Option<Timestamp> {
-        self.0.values().flat_map(|known| &known.waits).map(|wait| wait.until).min()
+        let waits = self.0.values().flat_map(|known| &known.waits).map(|wait| wait.until);
+        let got = self.0.values().filter_map(|known| known.got).map(|got| got.at + LATELY);
+        waits.chain(got).min()
     }
 
     /// By lane.

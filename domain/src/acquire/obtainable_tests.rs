@@ -59,6 +59,21 @@ fn what_is_asked_after_a_wait_and_starts_at_once_ends_it() {
 }
 
 #[test]
+fn a_wait_that_ended_with_a_start_counts_for_as_long_again() {
+    let after_a_start = |processors, asked: u64, at: u64| {
+        let mut known = after_a_wait();
+        let (asked_at, at) = (Timestamp(asked * MINUTE), Timestamp(at * MINUTE));
+        known.started_late(&short(), ask(processors, 30), asked_at, at);
+        known.next_end()
+    };
+    assert_eq!(after_a_start(64, 3, 5), Some(Timestamp(7 * MINUTE)), "two minutes");
+    assert_eq!(after_a_start(70, 4, 5), Some(Timestamp(6 * MINUTE)), "as large, asked later");
+    assert_eq!(after_a_start(64, 3, 13), Some(Timestamp(14 * MINUTE)), "never longer");
+    assert_eq!(after_a_start(63, 3, 5), Some(Timestamp(14 * MINUTE)), "it was smaller");
+    assert_eq!(after_a_start(64, 2, 5), Some(Timestamp(14 * MINUTE)), "it was asked before");
+}
+
+#[test]
 fn the_largest_that_started_lately_is_known() {
     let mut known = Obtainable::default();
     let got = |known: &Obtainable| known.lanes().next().map(|(_, known)| known.got.unwrap().ask);
@@ -69,7 +84,8 @@ fn the_largest_that_started_lately_is_known() {
     assert_eq!(got(&known), Some(ask(16, 5)));
     known.forget(at(69));
     assert_eq!(got(&known), Some(ask(16, 5)));
-    known.forget(at(70));
+    assert_eq!(known.next_end(), Some(at(70)));
+    assert!(!known.forget(at(70)), "that is no wait");
     assert_eq!(got(&known), None, "an hour ago is not lately");
 }
 
