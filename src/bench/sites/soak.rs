@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::clusters::{ALPHA, BETA};
 use super::ground::{Ground, Part};
 use super::payloads::CameTo;
+use crate::testbed::Cluster;
 
 /// Between two troubles.
 const TROUBLE_EVERY: Duration = Duration::from_secs(20);
@@ -105,5 +106,16 @@ fn judge(ground: &Ground, jobs: &[u64]) -> Result<Soak> {
     let is_broken = |one: &CameTo| one.is_lost || one.doubled > 0 || one.spread > SPREAD_MAX;
     let broken: Vec<_> = came_to.iter().filter(|one| is_broken(one)).collect();
     broken.iter().for_each(|one| crate::cli::progress(&one.told));
+    if !broken.is_empty() {
+        [ALPHA, BETA].into_iter().for_each(|cluster| tell_queue(ground, cluster));
+    }
     Ok(Soak { jobs: jobs.len(), violations: broken.len() })
+}
+
+/// What a cluster's controller says of its nodes and jobs, for whoever looks for the cause.
+fn tell_queue(ground: &Ground, cluster: Cluster) {
+    for words in [&["sinfo"][..], &["squeue", "-t", "all", "-o", "%i %T %r %C %j"]] {
+        let said = ground.operate(cluster, words).unwrap_or_else(|error| error.to_string());
+        crate::cli::progress(&format!("{}: {}\n{said}", cluster.name, words[0]));
+    }
 }
