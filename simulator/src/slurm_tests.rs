@@ -174,6 +174,41 @@ fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
     });
 }
 
+#[test]
+fn who_waits_behind_others_waits_for_priority() {
+    with(async |fixture| {
+        let site = fixture.site();
+        let mut all = order(tag(1), payload("600000", "0"));
+        all.resources = site.describe().await.unwrap().total;
+        start(&*site, &all).await;
+        for number in [2, 3] {
+            site.submit(&order(tag(number), payload("1000", "0"))).await.unwrap();
+        }
+        let behind = |why: &'static str| move |seen: &Observation| matches!(seen, Observation::Queued(InQueue { behind: Some(said), .. }) if &**said == why);
+        await_seen(&*site, tag(3), behind("Priority")).await;
+        let status = site.status(&[tag(2)]).await.unwrap();
+        assert_eq!(status.attempts[&tag(2)], Observation::Queued(InQueue::default()));
+    });
+}
+
+#[test]
+fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
+    with(async |fixture| {
+        let site = fixture.site();
+        start(&*site, &order(tag(1), payload("1000", "0"))).await;
+        await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Exited(_))).await;
+        fixture.trouble(Trouble::Forgets { window: DurationMs(600_000), times: 0 });
+        let now = fixture.plain.clock.now();
+        let said = fixture
+            .plain
+            .world
+            .at(now, |world| world.slurm_status(fixture.plain.index, &[tag(1)], true, None));
+        assert!(said.contains("|PENDING|Priority|"), "{said}");
+        let seen = fixture.reopened().status(&[tag(1)]).await.unwrap().attempts.remove(&tag(1));
+        assert!(matches!(seen, Some(Observation::Exited(_))), "{seen:?}");
+    });
+}
+
 /// The wrapper left nothing, and Slurm knows why.
 #[test]
 fn what_died_with_its_node_is_an_error_of_the_site() {

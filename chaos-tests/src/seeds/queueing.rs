@@ -179,7 +179,9 @@ impl Queues {
                 && waiting.class == placed.class
                 && !waiting.avoids
                 && !placed.avoids
-                && asks_for_the_same(&waiting.spec, &placed.spec);
+                && asks_for_the_same(&waiting.spec, &placed.spec)
+                // What is shorter may get what is kept from longer ones.
+                && waiting.spec.wall_time <= placed.spec.wall_time;
             if same && ready && (waiting.since, *other) < (placed.since, id) {
                 waiting.overtaken.get_or_insert((now, id));
             }

@@ -11,6 +11,7 @@ use cospan_actors::supervision::ActorId;
 use cospan_domain::ids::{InstanceId, JobId};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::state::PhaseKind;
+use cospan_domain::placement::DefaultPolicies;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
@@ -45,6 +46,7 @@ use cospan_simulator::stalls::Stalls;
 use cospan_simulator::world::ledger::Entry;
 use cospan_simulator::world::trouble::Struck;
 use cospan_simulator::world::{Pace, World};
+use cospan_sites::slurm::LANES;
 
 /// Within this time after the last trouble every job must have ended, were it not for the
 /// queues of the sites' own users.
@@ -222,7 +224,10 @@ fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironme
         targets: targets()?.into_iter().map(|name| (name.clone(), name.as_str().into())).collect(),
         webhooks: [(None, vec!["https://administrators.example".into()])].into(),
         links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
-        default_policies: scenario.policies.clone(),
+        default_policies: DefaultPolicies {
+            lanes: scenario.by_slurm.then_some(LANES),
+            ..scenario.policies.clone()
+        },
         quotas: scenario.quotas.clone(),
         queue: scenario.queue.clone(),
         staging: scenario

@@ -113,6 +113,8 @@ pub(super) struct Attempt {
     pub(super) lease: Option<ReservationTag>,
     /// Told to end while it was on its way to the gate, or at it.
     pub(super) told_to_end: bool,
+    /// Until then its scheduler, which was killed, does not know that it started and ended.
+    pub(super) forgotten_until: Timestamp,
     /// Contents that its payload reads, and its executable if that was brought.
     pub(super) inputs: Vec<Digest>,
     /// Its payload is told of all components.
@@ -141,6 +143,7 @@ impl Attempt {
             start_by: Timestamp(u64::MAX),
             lease: order.reservation,
             told_to_end: false,
+            forgotten_until: Timestamp(0),
             inputs: (order.inputs.iter().map(|(content, _)| content.digest))
                 .chain(order.staged_executable)
                 .collect(),

@@ -71,6 +71,9 @@ pub struct LoadStep {
     pub down: u32,
 }
 
+/// A scheduler that forgot a start makes up for it within this time.
+const STARTED_AGAIN: DurationMs = DurationMs(60_000);
+
 /// A simulated cluster.
 pub struct Cluster {
     pub(super) name: SiteName,
@@ -270,13 +273,18 @@ impl Cluster {
     }
 
     /// Loses what was submitted after `since`, and its numbers with it. What was started
-    /// already is ended by its node, which finds that nobody knows it. Gives what was lost,
-    /// and where it stood.
+    /// already is ended by its node, which finds that nobody knows it. What ended after `since`
+    /// waits to be started, for a while. Gives what was lost, and where it stood.
     pub(super) fn forget_since(
         &mut self,
         since: Timestamp,
         now: Timestamp,
     ) -> Vec<(Tag, &'static str)> {
+        for attempt in self.attempts.values_mut() {
+            if matches!(&attempt.stage, Stage::Exited(exit) if exit.ended_at > since) {
+                attempt.forgotten_until = now + STARTED_AGAIN;
+            }
+        }
         let lost =
             |(_, attempt): &(&Tag, &Attempt)| attempt.submitted_at > since && attempt.is_live();
         let lost: Vec<(Tag, LrmJobId, &'static str)> = (self.attempts.iter().filter(lost))

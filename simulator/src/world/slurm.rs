@@ -10,7 +10,7 @@ use cospan_sites::port::{Exit, ExitCause, GateState, Observation};
 use super::World;
 use super::agenda::SiteIndex;
 use super::batch::LrmJobId;
-use super::cluster::Occupant;
+use super::cluster::{Cluster, Occupant};
 
 /// The root of every simulated site.
 pub const ROOT: &str = "/simulated";
@@ -179,7 +179,7 @@ impl World {
         let attempt = cluster.attempts.get(&tag)?;
         let (state, reason) = match cluster.batch.is_running(number) {
             true => ("RUNNING", "None"),
-            false if cluster.batch.is_queued(number) => ("PENDING", "Resources"),
+            false if cluster.batch.is_queued(number) => ("PENDING", why_it_waits(cluster, number)),
             false => ("PENDING", "BeginTime"),
         };
         let (processors, submitted) = (attempt.processors, attempt.submitted_at);
@@ -194,10 +194,11 @@ impl World {
         }
         let Some(attempt) = cluster.attempts.get(&tag) else { return };
         let (state, reason) = match seen {
-            Observation::Queued(_) => ("PENDING", "Resources"),
+            Observation::Queued(_) => ("PENDING", why_it_waits(cluster, attempt.lrm)),
             Observation::Starting | Observation::Ready(_) | Observation::Begun(_) => {
                 ("RUNNING", "None")
             }
+            Observation::Exited(_) if attempt.forgotten_until > self.now => ("PENDING", "Priority"),
             Observation::Exited(exit) if self.now.since(exit.ended_at).0 > REMEMBERED_MS => return,
             Observation::Exited(exit) if exit.cause == ExitCause::Code(0) => ("COMPLETED", "None"),
             Observation::Exited(_) => ("FAILED", "NonZeroExitCode"),
@@ -263,6 +264,11 @@ impl World {
             }
         }
     }
+}
+
+/// Who heads the queue waits for processors; all others for their turn.
+fn why_it_waits(cluster: &Cluster, number: LrmJobId) -> &'static str {
+    if cluster.batch.heads_queue(number) { "Resources" } else { "Priority" }
 }
 
 fn word_of(state: GateState) -> &'static str {

@@ -257,6 +257,11 @@ impl BatchSystem {
         self.queue.position(id).is_some()
     }
 
+    /// Whether the job waits and none waits before it.
+    pub fn heads_queue(&self, id: LrmJobId) -> bool {
+        self.queue.next(0).is_some_and(|(_, head)| head.id == id)
+    }
+
     /// Whether the job runs.
     pub fn is_running(&self, id: LrmJobId) -> bool {
         self.running.get(id).is_some()
