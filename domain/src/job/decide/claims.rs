@@ -141,6 +141,9 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
         draft.emit(Happened::ClaimReturned);
         return;
     }
+    if queued::begin_sooner(draft) {
+        return;
+    }
     let due = |component: &Component| !matches!(component.run, Run::Idle) && !component.given_back;
     let mut late =
         draft.job.indexed().filter(|(_, component)| due(component)).filter(|(_, component)| {

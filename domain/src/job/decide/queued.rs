@@ -50,6 +50,31 @@ pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_ho
     draft.emit(Happened::StartDeferred { component, not_before });
 }
 
+/// The others are there before the time at which who gave back was to begin again, and nothing
+/// else is awaited: it is submitted to begin at once. Whether there was one.
+pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
+    let soon = draft.now + NOTABLE;
+    let deferred = |component: &Component| {
+        matches!(component.run, Run::Submitted { .. })
+            && !component.given_back
+            && component.not_before.is_some_and(|at| at > soon)
+    };
+    let is_there = |component: &Component| matches!(component.run, Run::AtGate { .. });
+    let all = &draft.job.components;
+    let late: Vec<ComponentIndex> =
+        draft.indexes().filter(|index| deferred(&all[index.0 as usize])).collect();
+    let others = all.iter().filter(|component| !deferred(component));
+    if late.is_empty() || late.len() == all.len() || !others.into_iter().all(is_there) {
+        return false;
+    }
+    let not_before = draft.now;
+    for component in late {
+        draft.emit(Happened::ClaimGivenBack { component });
+        draft.emit(Happened::StartDeferred { component, not_before });
+    }
+    true
+}
+
 /// It lost its place or its processors: it alone is submitted again. False if its round cannot
 /// go on: it does not wait in queues, was tried often enough, or waited as long as it may.
 pub(super) fn lost(

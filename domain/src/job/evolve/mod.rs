@@ -171,6 +171,8 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         component.given_back = false;
         component.restart = None;
         component.start_by = None;
+        // It was for the sake of others of another round.
+        component.not_before = None;
         component.collected = vec![Collected::default(); outputs];
     }
     job.phase = Phase::Placed { at, start_estimate: start };

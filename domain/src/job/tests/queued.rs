@@ -89,6 +89,53 @@ fn who_starts_early_gives_back_alone_and_begins_when_the_others_are_expected() {
     assert_eq!(world.phase(), PhaseKind::Starting);
 }
 
+/// The first of three gave back, and is to begin when the others are expected, in two hours.
+fn deferred() -> World {
+    let mut world = waiting(3);
+    let expected = world.now + DurationMs::from_secs(7_200);
+    (1..3).for_each(|index| drop(world.see(index, Sighting::Queued(Some(expected)))));
+    world.see(0, ready());
+    world.pass(300);
+    look(&mut world);
+    world.see(0, Sighting::Void);
+    assert_eq!(look(&mut world), ["ComponentsClaimed"]);
+    world.submit(0, accepted());
+    world.see(0, Sighting::Queued(Some(expected)));
+    assert_eq!(world.job.components[0].not_before, Some(expected));
+    world
+}
+
+#[test]
+fn who_was_to_begin_later_begins_once_the_others_are_there() {
+    let mut world = deferred();
+    assert_eq!(world.see(1, ready()), ["ComponentReady"], "one is awaited");
+    assert_eq!(world.see(2, ready()), ["ComponentReady", "ClaimGivenBack", "StartDeferred"]);
+    assert!(look(&mut world).is_empty(), "once");
+    world.see(0, Sighting::Void);
+    assert_eq!(look(&mut world), ["ComponentsClaimed"]);
+    assert_eq!(world.job.components[0].not_before, Some(world.now));
+    assert_eq!(world.job.setbacks.claims, 0, "nothing went wrong");
+}
+
+#[test]
+fn who_is_to_begin_soon_keeps_its_place() {
+    let mut world = deferred();
+    world.pass(7_200 - 300 - 60);
+    for index in 1..3 {
+        assert_eq!(world.see(index, ready()), ["ComponentReady"]);
+    }
+}
+
+#[test]
+fn a_new_round_begins_as_soon_as_it_can() {
+    let mut world = deferred();
+    world.see(1, Sighting::NeverRuns("PartitionTimeLimit".into()));
+    world.see_all(Sighting::Void);
+    assert_eq!(world.phase(), PhaseKind::Queued);
+    world.place();
+    assert!(world.job.components.iter().all(|component| component.not_before.is_none()));
+}
+
 #[test]
 fn a_start_that_no_site_expects_is_awaited_as_long_again() {
     let mut world = waiting(2);
