@@ -103,7 +103,8 @@ impl HolderLife {
         let key = self.open(job, now + LEASE);
         let mut ledgers = self.shared.deductions.lock();
         for (site, deducted) in uses {
-            ledgers.deduct_more(&key, &site, deducted);
+            let at = ledgers.number_of(&site);
+            ledgers.deduct_more(&key, at, deducted);
         }
         key
     }

@@ -81,6 +81,14 @@ impl Resources {
         u32::try_from(most).unwrap_or(u32::MAX)
     }
 
+    /// Nothing is left.
+    pub fn clear(&mut self) {
+        self.processors = 0;
+        if !self.others.is_empty() {
+            self.others.clear();
+        }
+    }
+
     /// Takes `used` away; never below zero.
     pub fn subtract(&mut self, used: &Resources) {
         self.processors = self.processors.saturating_sub(used.processors);

@@ -7,7 +7,7 @@ use cospan_domain::bid::{Decline, Desk, Unheard};
 use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::demands::Holding;
 use cospan_domain::placement::{Asked, Given, Ground};
-use cospan_domain::provisional::{Deducted, DeductionKey};
+use cospan_domain::provisional::{Deducted, DeductionKey, LedgerNumber};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdMap;
@@ -20,22 +20,35 @@ use crate::supervision::ActorKind;
 /// Jobs that a site remembers; of others it asks for the requirements again.
 const REMEMBERED: usize = 1_024;
 
+/// A job as it is announced, by its id, with its requirements if they were not told before.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    /// The round: what is deducted is for this.
+    pub(crate) key: DeductionKey,
+    /// When: by this all sites count how old what they know is. Who answers so late that it
+    /// matters is not heard any more.
+    pub(crate) at: Timestamp,
+    /// The requirements.
+    pub(crate) asked: Option<Arc<Asked>>,
+    /// What all sites count by.
+    pub(crate) ground: Arc<Ground>,
+    /// Who waits for the answer.
+    pub(crate) reply: Addr<CoAllocator>,
+}
+
 /// What a site is told about bids.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) enum Bidding {
-    /// A job is announced, by its id, with its requirements if they were not told before.
+    /// A job is announced.
     Announce {
-        /// The round: what is deducted is for this.
-        key: DeductionKey,
+        /// To all sites alike.
+        told: Arc<Announcement>,
         /// The site's index in the round's grid.
         site: usize,
-        /// The requirements.
-        asked: Option<Arc<Asked>>,
-        /// What all sites count by.
-        ground: Arc<Ground>,
-        /// Who waits for the answer.
-        reply: Addr<CoAllocator>,
+        /// Before that: a job went elsewhere, as by [`Bidding::Clear`]. One delivery for the
+        /// two messages.
+        clear: Option<DeductionKey>,
     },
     /// So much of the job goes to this site, which acknowledges.
     Award {
@@ -67,7 +80,7 @@ pub(crate) struct BidReply {
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// Its bid and what it gives, or why it declines.
-    Answer(Box<Result<Given, Decline>>),
+    Answer(Result<Given, Decline>),
     /// It cannot answer by the id alone, or knows another job under it.
     Unheard(Unheard),
     /// What was deducted is held for the plan.
@@ -77,6 +90,7 @@ pub(crate) enum Reply {
 /// What a site knows of itself for its bids.
 pub(super) struct Bidder {
     desk: Desk<Arc<Asked>>,
+    ledger: LedgerNumber,
     /// What jobs hold, added up; gone through only when it has changed.
     held: Option<Held>,
 }
@@ -88,9 +102,10 @@ struct Held {
     ours: Resources,
 }
 
-impl Default for Bidder {
-    fn default() -> Self {
-        Self { desk: Desk::new(REMEMBERED), held: None }
+impl Bidder {
+    /// Whose deductions stand in this ledger.
+    pub(super) fn new(ledger: LedgerNumber) -> Self {
+        Self { desk: Desk::new(REMEMBERED), ledger, held: None }
     }
 }
 
@@ -110,68 +125,64 @@ impl Held {
 }
 
 impl Cluster {
-    /// What is free here for so long and promised to nobody but the plan of `key`; nothing if it
-    /// is not known.
-    fn free(&mut self, key: &DeductionKey, lasts: DurationMs) -> Resources {
-        let mut free = self.usable(lasts).unwrap_or_default();
-        let ledgers = self.shared.deductions.lock();
-        if let Some(promised) = ledgers.at(&self.name) {
-            let mut promised = promised.placing.clone();
-            if let Some(own) = ledgers.held(key, &self.name) {
-                promised.subtract(&own.placing);
-            }
-            free.subtract(&promised);
-        }
-        free
-    }
-
     /// As a snapshot has it (see [`cospan_domain::placement::GridSite::usable_for`]).
-    fn usable(&mut self, lasts: DurationMs) -> Option<Resources> {
-        let belief = belief(&self.shared, &self.name, &self.report, self.now())?;
+    fn usable(&mut self, lasts: DurationMs, now: Timestamp) -> Option<Resources> {
+        let belief = belief(&self.shared, &self.name, &self.report, now)?;
         let shape = self.report.shape.as_ref()?;
         let view = self.shared.view.load();
         let holdings = view.holdings.get(&self.name);
         let asked_at = belief.asked_at;
-        let held = match self.bidder.held.take() {
-            Some(held) if held.is_of(holdings, asked_at) => held,
-            _ => {
-                let (pending, ours, _) = holding_sums(holdings, Some(asked_at));
-                Held { holdings: holdings.cloned(), asked_at, pending, ours }
-            }
-        };
+        if !self.bidder.held.as_ref().is_some_and(|held| held.is_of(holdings, asked_at)) {
+            let (pending, ours, _) = holding_sums(holdings, Some(asked_at));
+            self.bidder.held = Some(Held { holdings: holdings.cloned(), asked_at, pending, ours });
+        }
+        let held = self.bidder.held.as_ref()?;
         let quota = self.shared.settings.quotas.get(&self.name).copied().unwrap_or_default();
         let mut idle = belief.idle;
-        let ebbs = aged(&self.report, self.now());
-        if let Some(ebb) = ebbs.iter().rfind(|ebb| ebb.after < lasts) {
-            idle.cut_to(&ebb.left);
+        if !self.report.ebbs.is_empty() {
+            let ebbs = aged(&self.report, now);
+            if let Some(ebb) = ebbs.iter().rfind(|ebb| ebb.after < lasts) {
+                idle.cut_to(&ebb.left);
+            }
         }
         let mut usable = quota.usable_resources(&shape.total, &idle, &held.ours);
         usable.subtract(&held.pending);
-        self.bidder.held = Some(held);
         Some(usable)
     }
 
     /// The answer to an announcement, or what is missing for one; `None` if the round is over.
-    fn answer(
-        &mut self,
-        key: &DeductionKey,
-        site: usize,
-        asked: Option<Arc<Asked>>,
-        ground: &Ground,
-    ) -> Option<Reply> {
-        let asked = match self.bidder.desk.hear(key.job, asked) {
-            Ok(asked) => asked.clone(),
-            Err(unheard) => return Some(Reply::Unheard(unheard)),
+    fn answer(&mut self, told: &Announcement, site: usize) -> Option<Reply> {
+        let Announcement { key, ground, .. } = told;
+        let remembered;
+        let asked = match (self.bidder.desk.hear(key.job, told.asked.as_ref()), &told.asked) {
+            // What is remembered is the same.
+            (Ok(_), Some(asked)) => asked,
+            (Ok(asked), None) => {
+                remembered = asked.clone();
+                &remembered
+            }
+            (Err(unheard), _) => return Some(Reply::Unheard(unheard)),
         };
-        let free = self.free(key, asked.request().lasts());
+        // Nothing if it is not known.
+        let mut free = self.usable(asked.request().lasts(), told.at).unwrap_or_default();
+        let mut ledgers = self.shared.deductions.lock();
+        if let Some(promised) = ledgers.ledger(self.bidder.ledger) {
+            promised.take_from(&mut free, key);
+        }
         let answer = asked.answer(ground, site, &free);
         if let Ok(given) = &answer {
             let deducted = Deducted::offered(given.resources.clone());
-            if !self.shared.deductions.lock().deduct(key, &self.name, deducted) {
+            if !ledgers.deduct(key, self.bidder.ledger, deducted) {
                 return None;
             }
         }
-        Some(Reply::Answer(Box::new(answer)))
+        Some(Reply::Answer(answer))
+    }
+
+    /// The job went elsewhere.
+    fn clear(&mut self, key: &DeductionKey) {
+        self.bidder.desk.forget(key.job);
+        self.shared.deductions.lock().release(key, self.bidder.ledger);
     }
 }
 
@@ -181,23 +192,23 @@ impl Handler<Bidding> for Cluster {
     fn handle(&mut self, message: Bidding, _: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
         match message {
-            Bidding::Announce { key, site, asked, ground, reply } => {
-                if let Some(what) = self.answer(&key, site, asked, &ground) {
+            Bidding::Announce { told, site, clear } => {
+                if let Some(key) = clear {
+                    self.clear(&key);
+                }
+                if let Some(what) = self.answer(&told, site) {
                     // Bounded by who is asked: each answers once.
-                    reply.do_send(BidReply { key, site, what });
+                    told.reply.do_send(BidReply { key: told.key, site, what });
                 }
             }
             Bidding::Award { key, site, used, reply } => {
                 self.bidder.desk.forget(key.job);
-                let deducted = Deducted::offered(used);
-                if self.shared.deductions.lock().hold(&key, &self.name, deducted) {
+                let (deducted, at) = (Deducted::offered(used), self.bidder.ledger);
+                if self.shared.deductions.lock().hold(&key, at, deducted) {
                     reply.do_send(BidReply { key, site, what: Reply::Acknowledged });
                 }
             }
-            Bidding::Clear(key) => {
-                self.bidder.desk.forget(key.job);
-                self.shared.deductions.lock().release(&key, &self.name);
-            }
+            Bidding::Clear(key) => self.clear(&key),
             Bidding::Cancel(job) => self.bidder.desk.forget(job),
         }
     }

@@ -5,6 +5,7 @@ mod bidding;
 mod calls;
 mod contact;
 mod gauges;
+mod hints;
 mod learning;
 #[cfg(test)]
 mod learning_tests;
@@ -18,6 +19,6 @@ mod record;
 mod tests;
 
 pub use actor::Cluster;
-pub(crate) use bidding::{BidReply, Bidding, Reply};
+pub(crate) use bidding::{Announcement, BidReply, Bidding, Reply};
 pub use calls::Call;
 pub use record::{AskAdmission, Charge, Ended, NotificationSent, SiteOrderMessage};

@@ -230,11 +230,13 @@ impl CoAllocator {
                     }
                 }
                 ScanStep::Yield => {
+                    self.send_clears();
                     let turn = tokio::task::yield_now().into_actor(self);
                     ctx.spawn(turn.map(|(), this, ctx| this.slice(ctx)));
                     return;
                 }
                 ScanStep::Done(report) => {
+                    self.send_clears();
                     self.scan = None;
                     self.drop_granted();
                     self.finish(report, ctx);

@@ -1,15 +1,18 @@
 //! Rounds in which sites bid for a job: announced to all, answered by each for itself, sorted
 //! here. One at a time, and the scan waits for it: who is tried next finds what is left.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use actix::{Addr, AsyncContext, Context, Handler, SpawnHandle};
 use cospan_domain::bid::{Decline, Resubmissions, Round};
 use cospan_domain::ids::JobId;
 use cospan_domain::placed::PlacedBy;
-use cospan_domain::placement::{Asked, Given, Ground, PlacementRequest, Plan, Refusal};
+use cospan_domain::placement::{
+    Asked, Given, GridSnapshot, Ground, PlacementRequest, Plan, Refusal,
+};
 use cospan_domain::provisional::DeductionKey;
 use cospan_domain::queue::Scan;
 use cospan_domain::resources::Resources;
@@ -18,8 +21,9 @@ use tracing::debug;
 
 use super::actor::CoAllocator;
 use crate::chaos;
-use crate::cluster::{BidReply, Bidding, Reply};
+use crate::cluster::{Announcement, BidReply, Bidding, Cluster, Reply};
 use crate::deductions::LEASE;
+use crate::shared::Shared;
 use crate::supervision::ActorKind;
 
 /// What is known of jobs that sites bid for.
@@ -33,6 +37,22 @@ pub(super) struct Bids {
     announced: BTreeMap<JobId, Arc<Asked>>,
     /// The last plan that all its sites have acknowledged, until it is offered.
     granted: Option<DeductionKey>,
+    /// Of that round, or one before it in this scan: who is not told yet that the job went
+    /// elsewhere. It goes out with the next announcement, at the latest when the scan pauses.
+    clears: Option<Clears>,
+}
+
+/// A job went to these sites of the scan's grid, by index: the others may forget it.
+struct Clears {
+    key: DeductionKey,
+    chosen: Vec<usize>,
+}
+
+impl Clears {
+    /// What a site is to be told.
+    fn of(&self, site: usize) -> Option<DeductionKey> {
+        (!self.chosen.contains(&site)).then_some(self.key)
+    }
 }
 
 /// A round.
@@ -143,33 +163,42 @@ impl CoAllocator {
 
     fn send_announcements(&mut self, in_full: bool, ctx: &mut Context<Self>) {
         let Some(open) = &mut self.bids.open else { return };
-        let sites = open.ground.grid().sites();
-        let mut absent = vec![true; sites.len()];
-        let reply = ctx.address();
-        let mut from = 0;
-        // Both are in order of name.
-        self.shared.actors.clusters.visit(|name, addr| {
-            while sites.get(from).is_some_and(|site| site.name < *name) {
-                from += 1;
-            }
-            if sites.get(from).is_some_and(|site| site.name == *name) {
-                absent[from] = false;
-                // One for each site and round.
-                addr.do_send(Bidding::Announce {
-                    key: open.key,
-                    site: from,
-                    asked: in_full.then(|| open.asked.clone()),
-                    ground: open.ground.clone(),
-                    reply: reply.clone(),
-                });
-            }
+        let told = Arc::new(Announcement {
+            key: open.key,
+            at: self.shared.clock.now(),
+            asked: in_full.then(|| open.asked.clone()),
+            ground: open.ground.clone(),
+            reply: ctx.address(),
         });
+        let (cleared, mut clears) = (self.bids.clears.take(), 0);
+        let mut absent = vec![true; open.ground.grid().sites().len()];
+        visit_sites(&self.shared, open.ground.grid(), |site, addr| {
+            absent[site] = false;
+            let clear = cleared.as_ref().and_then(|cleared| cleared.of(site));
+            clears += u64::from(clear.is_some());
+            // One for each site and round.
+            addr.do_send(Bidding::Announce { told: told.clone(), site, clear });
+        });
+        self.shared.metrics.bid_messages.inc_by(clears);
         let absent = absent.iter().enumerate().filter(|(_, absent)| **absent);
         absent.for_each(|(site, _)| open.round.unreachable(site));
         if open.round.is_complete() {
             // Not now: whoever announces goes on when the answers are there.
             ctx.notify(Closes(open.key));
         }
+    }
+
+    /// No announcement follows at once with which sites could be told that a job went elsewhere.
+    pub(super) fn send_clears(&mut self) {
+        let (Some(cleared), Some(scan)) = (self.bids.clears.take(), &self.scan) else { return };
+        let mut clears = 0;
+        visit_sites(&self.shared, scan.grid(), |site, addr| {
+            if let Some(key) = cleared.of(site) {
+                clears += 1;
+                addr.do_send(Bidding::Clear(key));
+            }
+        });
+        self.shared.metrics.bid_messages.inc_by(clears);
     }
 
     fn bid_timer(&self, ctx: &mut Context<Self>) -> SpawnHandle {
@@ -188,7 +217,7 @@ impl CoAllocator {
         };
         match (reply.what, &mut open.stage) {
             (Reply::Answer(answer), Stage::Answers) => {
-                open.round.heard(reply.site, *answer);
+                open.round.heard(reply.site, answer);
                 if open.round.is_complete() {
                     self.all_answered(ctx);
                 }
@@ -215,10 +244,12 @@ impl CoAllocator {
         let Some(place) = open.ground.grid().sites().get(site) else { return };
         let (key, asked) = (open.key, Some(open.asked.clone()));
         let (ground, reply) = (open.ground.clone(), ctx.address());
+        let at = self.shared.clock.now();
+        let told = Arc::new(Announcement { key, at, asked, ground, reply });
         if let Some(addr) = self.shared.actors.clusters.addr(&place.name) {
             open.round.sent(3);
             addr.do_send(Bidding::Cancel(key.job));
-            addr.do_send(Bidding::Announce { key, site, asked, ground, reply });
+            addr.do_send(Bidding::Announce { told, site, clear: None });
         }
     }
 
@@ -300,7 +331,10 @@ impl CoAllocator {
         let mut ledgers = self.shared.deductions.lock();
         if let Stage::Acknowledgements(before) = &open.stage {
             let dropped = before.uses.keys().filter(|site| !uses.contains_key(site));
-            dropped.for_each(|site| ledgers.release(&open.key, &sites[*site].name));
+            for site in dropped {
+                let ledger = ledgers.number_of(&sites[*site].name);
+                ledgers.release(&open.key, ledger);
+            }
         }
         ledgers.extend(&open.key, self.shared.clock.now() + LEASE);
         drop(ledgers);
@@ -320,19 +354,11 @@ impl CoAllocator {
 
     /// All sites of the plan have acknowledged: the others are told that the job went there.
     fn granted(&mut self, ctx: &mut Context<Self>) {
-        let Some(mut open) = self.bids.open.take() else { return };
+        let Some(open) = self.bids.open.take() else { return };
         ctx.cancel_future(open.timer);
         let Stage::Acknowledgements(dispatch) = open.stage else { return };
-        let sites = open.ground.grid().sites();
-        let chosen: Vec<_> = dispatch.uses.keys().map(|site| &sites[*site].name).collect();
-        let mut clears = 0;
-        self.shared.actors.clusters.visit(|name, addr| {
-            if !chosen.contains(&name) {
-                clears += 1;
-                addr.do_send(Bidding::Clear(open.key));
-            }
-        });
-        open.round.sent(clears);
+        let chosen = dispatch.uses.keys().copied().collect();
+        self.bids.clears = Some(Clears { key: open.key, chosen });
         self.shared.deductions.lock().extend(&open.key, self.shared.clock.now() + LEASE);
         let metrics = &self.shared.metrics;
         metrics.bid_rounds.with_label_values(&["placed"]).inc();
@@ -402,6 +428,22 @@ impl CoAllocator {
             self.broadcast(|| Bidding::Cancel(job));
         }
     }
+}
+
+/// Calls `visit` with the index of each site of a grid whose actor lives, and that actor's address.
+fn visit_sites(shared: &Shared, grid: &GridSnapshot, mut visit: impl FnMut(usize, &Addr<Cluster>)) {
+    let mut sites = grid.sites().iter().enumerate().peekable();
+    // Both are in order of name.
+    shared.actors.clusters.visit(|name, addr| {
+        while let Some((site, place)) = sites.peek() {
+            match place.name.cmp(name) {
+                Ordering::Greater => return,
+                Ordering::Equal => visit(*site, addr),
+                Ordering::Less => {}
+            }
+            sites.next();
+        }
+    });
 }
 
 /// Nobody is waited for in a round.

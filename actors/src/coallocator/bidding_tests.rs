@@ -11,7 +11,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
 use super::GridMaker;
-use crate::cluster::Bidding;
+use crate::cluster::{Announcement, Bidding};
 use crate::deductions::{HolderLife, LEASE};
 use crate::journal::Change;
 use crate::transfer::testing::{World, content, paused, queued, site};
@@ -88,6 +88,26 @@ fn sites_bid_for_a_job_in_no_more_messages_than_are_counted() {
 }
 
 #[test]
+fn what_a_job_left_at_other_sites_is_there_for_the_next_of_the_scan() {
+    paused(|| async {
+        let world = world().await;
+        let both = [wanting(JOB, 9), wanting(2, 8)];
+        world.append(Change::NewJobs(both.map(Arc::new).to_vec())).await;
+        let are_placed = |world: &World| place(world, JOB).is_some() && place(world, 2).is_some();
+        world.until("both are placed", are_placed).await;
+        // All eight of Leiden were set aside for the first, and cleared before the second.
+        assert_eq!(
+            (place(&world, JOB), place(&world, 2)),
+            (Some(site("Delft")), Some(site("Leiden")))
+        );
+        assert_eq!((rounds(&world, "placed"), rounds(&world, "not-covered")), (2, 0));
+        assert_eq!(world.shared.metrics.bid_messages.get(), 20, "each clear is counted");
+        world.until("nothing is deducted", |world| world.shared.deductions.open() == 0).await;
+        assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
 fn a_job_that_no_bids_cover_waits_for_what_sites_report() {
     paused(|| async {
         let world = world().await;
@@ -114,7 +134,8 @@ fn what_another_gives_back_goes_to_who_has_waited_longest() {
         let an_hour = world.shared.clock.now() + DurationMs::from_secs(3_600);
         let (other, delft) = (life.open(JobId(9), an_hour), site("Delft"));
         let five = Deducted::offered(Resources::processors(5));
-        assert!(world.shared.deductions.lock().deduct(&other, &delft, five));
+        let at = world.shared.deductions.lock().number_of(&delft);
+        assert!(world.shared.deductions.lock().deduct(&other, at, five));
         submit(&world, JOB, 9).await;
         world.until("it was announced", |world| rounds(world, "not-covered") == 1).await;
         // No site reports it; and the first may not be announced again at once.
@@ -156,7 +177,8 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
         let reply = world.shared.actors.co_allocator.addr(&()).expect("it lives");
         let announce = |key| {
             let (asked, ground, reply) = (asked.clone(), ground.clone(), reply.clone());
-            Bidding::Announce { key, site: 0, asked, ground, reply }
+            let told = Arc::new(Announcement { key, at: now, asked, ground, reply });
+            Bidding::Announce { told, site: 0, clear: None }
         };
         let deducted = || world.shared.deductions.at(&site("Delft")).placing.processors;
         let key = life.open(JobId(JOB), now + LEASE);

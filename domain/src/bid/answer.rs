@@ -65,8 +65,11 @@ pub fn bid(need: &Need, offer: &Offer) -> Result<Bid, Decline> {
         indices[*dimension as usize] = dimension.index(need, offer)?;
     }
     let weights = &need.terms.weights;
-    let weighted =
-        |dimension: &Dimension| weights.get(*dimension).factor() * indices[*dimension as usize];
+    let mut counted = indices;
+    for dimension in Dimension::ALL {
+        counted[*dimension as usize] *= weights.get(*dimension).factor();
+    }
+    let weighted = |dimension: &Dimension| counted[*dimension as usize];
     let along = |axis: Axis| {
         let on = Dimension::ALL.iter().filter(|dimension| dimension.axis() == axis);
         length(on.map(weighted))

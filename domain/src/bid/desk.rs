@@ -1,5 +1,6 @@
 //! What a site remembers of jobs that were announced to it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ids::JobId;
@@ -22,7 +23,7 @@ pub enum Unheard {
     Conflict,
 }
 
-impl<R: PartialEq> Desk<R> {
+impl<R: PartialEq + Clone> Desk<R> {
     /// Remembers so many at most.
     pub fn new(most: usize) -> Self {
         Self { known: BTreeMap::new(), order: VecDeque::new(), most: most.max(1) }
@@ -32,20 +33,28 @@ impl<R: PartialEq> Desk<R> {
     ///
     /// # Errors
     /// See [`Unheard`]; what was known stays.
-    pub fn hear(&mut self, job: JobId, requirements: Option<R>) -> Result<&R, Unheard> {
-        if let Some(new) = requirements {
-            match self.known.get(&job) {
-                Some(known) if *known != new => return Err(Unheard::Conflict),
-                Some(_) => {}
-                None => self.remember(job, new),
+    pub fn hear(&mut self, job: JobId, requirements: Option<&R>) -> Result<&R, Unheard> {
+        let Some(new) = requirements else { return self.known.get(&job).ok_or(Unheard::Unknown) };
+        if self.known.len() >= self.most && !self.known.contains_key(&job) {
+            self.make_room();
+        }
+        match self.known.entry(job) {
+            Entry::Occupied(known) if known.get() != new => Err(Unheard::Conflict),
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                self.order.push_back(job);
+                Ok(place.insert(new.clone()))
             }
         }
-        self.known.get(&job).ok_or(Unheard::Unknown)
     }
 
     /// The job went elsewhere, or is not wanted any more.
     pub fn forget(&mut self, job: JobId) {
         self.known.remove(&job);
+        if self.order.len() > 2 * self.most {
+            let known = &self.known;
+            self.order.retain(|job| known.contains_key(job));
+        }
     }
 
     /// How many are remembered.
@@ -58,16 +67,10 @@ impl<R: PartialEq> Desk<R> {
         self.known.is_empty()
     }
 
-    fn remember(&mut self, job: JobId, requirements: R) {
+    fn make_room(&mut self) {
         while self.known.len() >= self.most {
             let Some(oldest) = self.order.pop_front() else { break };
             self.known.remove(&oldest);
-        }
-        self.known.insert(job, requirements);
-        self.order.push_back(job);
-        if self.order.len() > 2 * self.most {
-            let known = &self.known;
-            self.order.retain(|job| known.contains_key(job));
         }
     }
 }
@@ -80,9 +83,9 @@ mod tests {
     fn what_was_announced_once_is_known_by_its_id() {
         let mut desk = Desk::new(2);
         assert_eq!(desk.hear(JobId(1), None), Err(Unheard::Unknown), "it asks for them");
-        assert_eq!(desk.hear(JobId(1), Some("six")), Ok(&"six"));
+        assert_eq!(desk.hear(JobId(1), Some(&"six")), Ok(&"six"));
         assert_eq!(desk.hear(JobId(1), None), Ok(&"six"));
-        assert_eq!(desk.hear(JobId(1), Some("six")), Ok(&"six"));
+        assert_eq!(desk.hear(JobId(1), Some(&"six")), Ok(&"six"));
         desk.forget(JobId(1));
         assert_eq!(desk.hear(JobId(1), None), Err(Unheard::Unknown));
     }
@@ -90,8 +93,8 @@ mod tests {
     #[test]
     fn an_id_announced_with_other_requirements_is_refused_and_the_first_stay() {
         let mut desk = Desk::new(2);
-        assert_eq!(desk.hear(JobId(1), Some("six")), Ok(&"six"));
-        assert_eq!(desk.hear(JobId(1), Some("seven")), Err(Unheard::Conflict));
+        assert_eq!(desk.hear(JobId(1), Some(&"six")), Ok(&"six"));
+        assert_eq!(desk.hear(JobId(1), Some(&"seven")), Err(Unheard::Conflict));
         assert_eq!(desk.hear(JobId(1), None), Ok(&"six"));
     }
 
@@ -99,7 +102,7 @@ mod tests {
     fn a_site_forgets_the_oldest_and_never_grows() {
         let mut desk = Desk::new(2);
         for job in 0..100 {
-            assert_eq!(desk.hear(JobId(job), Some(job)), Ok(&job));
+            assert_eq!(desk.hear(JobId(job), Some(&job)), Ok(&job));
             if job % 3 == 0 {
                 desk.forget(JobId(job));
             }

@@ -126,12 +126,13 @@ impl Asked {
 
     /// Of what is free as much as the job asks for.
     fn of_free(&self, free: &Resources) -> Resources {
+        let processors = free.processors.min(self.whole.processors);
+        if self.whole.others.is_empty() {
+            return Resources::processors(processors);
+        }
         let least = |(name, asked): (&Arc<str>, &u64)| (name.clone(), free.other(name).min(*asked));
         let others = self.whole.others.iter().map(least).filter(|(_, count)| *count > 0);
-        Resources {
-            processors: free.processors.min(self.whole.processors),
-            others: others.collect(),
-        }
+        Resources { processors, others: others.collect() }
     }
 
     /// Where the job goes by the answers of all sites, by index, and what placed it. A site

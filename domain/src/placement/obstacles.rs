@@ -52,7 +52,8 @@ impl Search<'_> {
         if let Some(hindrance) = closed(site, self.tries_out) {
             report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
         }
-        if let Some(shape) = &site.shape {
+        // Most requests have no input at all.
+        if let Some(shape) = site.shape.as_ref().filter(|_| !self.request.contents().is_empty()) {
             for content in self.contents_at(component, index, shape) {
                 if let Err(reason) = self.nearest_replica(content, index) {
                     report(reason.code(), 0, &|| reason.clone())?;

@@ -1,6 +1,7 @@
 //! What is deducted from one site.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
 
 use super::DeductionKey;
 use crate::resources::Resources;
@@ -38,16 +39,29 @@ impl Deducted {
         self.claiming.add(&more.claiming);
     }
 
+    fn clear(&mut self) {
+        self.placing.clear();
+        self.claiming.clear();
+    }
+
     fn subtract(&mut self, less: &Self) {
         self.placing.subtract(&less.placing);
         self.claiming.subtract(&less.claiming);
     }
 }
 
+/// What is deducted for one plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) deducted: Deducted,
+    /// The site has acknowledged that the plan goes there.
+    pub(super) is_held: bool,
+}
+
 /// The ledger of one site.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
-    entries: BTreeMap<DeductionKey, Deducted>,
+    entries: BTreeMap<DeductionKey, Entry>,
     /// Of all entries, kept: it is read for every plan.
     sum: Deducted,
 }
@@ -60,27 +74,52 @@ impl Ledger {
 
     /// What is deducted for a plan.
     pub fn get(&self, key: &DeductionKey) -> Option<&Deducted> {
-        self.entries.get(key)
+        self.entries.get(key).map(|entry| &entry.deducted)
+    }
+
+    /// Whether the site has acknowledged that the plan goes there.
+    pub(super) fn is_held(&self, key: &DeductionKey) -> bool {
+        self.entries.get(key).is_some_and(|entry| entry.is_held)
     }
 
     /// Each deduction.
     pub fn entries(&self) -> impl Iterator<Item = (&DeductionKey, &Deducted)> {
-        self.entries.iter()
+        self.entries.iter().map(|(key, entry)| (key, &entry.deducted))
     }
 
-    /// From now on this is deducted for the plan, and nothing that was before.
-    pub(super) fn set(&mut self, key: DeductionKey, deducted: Deducted) {
-        self.remove(&key);
-        self.sum.add(&deducted);
-        self.entries.insert(key, deducted);
+    /// All that is deducted for others than this plan is taken from what is `free`.
+    pub fn take_from(&self, free: &mut Resources, key: &DeductionKey) {
+        let Some(own) = self.get(key) else { return free.subtract(&self.sum.placing) };
+        let mut others = self.sum.placing.clone();
+        others.subtract(&own.placing);
+        free.subtract(&others);
     }
 
-    pub(super) fn remove(&mut self, key: &DeductionKey) -> Option<Deducted> {
-        let removed = self.entries.remove(key)?;
-        match self.entries.is_empty() {
-            true => self.sum = Deducted::default(),
-            false => self.sum.subtract(&removed),
+    /// From now on this is deducted for the plan, and nothing that was before; whether nothing
+    /// was.
+    pub(super) fn set(&mut self, key: DeductionKey, entry: Entry) -> bool {
+        let place = self.entries.entry(key);
+        if let Place::Occupied(before) = &place {
+            self.sum.subtract(&before.get().deducted);
         }
-        Some(removed)
+        self.sum.add(&entry.deducted);
+        match place {
+            Place::Occupied(mut before) => drop(before.insert(entry)),
+            Place::Vacant(place) => {
+                place.insert(entry);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Nothing is deducted for the plan; whether something was.
+    pub(super) fn remove(&mut self, key: &DeductionKey) -> bool {
+        let Some(removed) = self.entries.remove(key) else { return false };
+        match self.entries.is_empty() {
+            true => self.sum.clear(),
+            false => self.sum.subtract(&removed.deducted),
+        }
+        true
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ledger::Entry;
 use super::{Deducted, DeductionKey, Holder, Ledger, PlanNumber};
 use crate::ids::{JobId, Round, SiteName};
 use crate::units::Timestamp;
@@ -9,7 +10,9 @@ use crate::units::Timestamp;
 /// The ledgers of all sites.
 #[derive(Debug, Clone, Default)]
 pub struct Ledgers {
-    sites: BTreeMap<SiteName, Ledger>,
+    /// In the order in which they were first named.
+    sites: Vec<(SiteName, Ledger)>,
+    numbers: BTreeMap<SiteName, LedgerNumber>,
     plans: BTreeMap<DeductionKey, Open>,
     by_lease: BTreeSet<(Timestamp, DeductionKey)>,
     /// Plans whose lease was over, of which their holder was not told yet.
@@ -18,13 +21,18 @@ pub struct Ledgers {
     last_holder: u64,
 }
 
+/// Which ledger is a site's, for as long as these ledgers last: who asks for the same one again
+/// and again need not look for its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerNumber(usize);
+
 /// A plan that is neither committed nor rejected.
 #[derive(Debug, Clone)]
 struct Open {
     holder: Holder,
     until: Timestamp,
-    /// Where something may be deducted for it, and whether the site holds it for the plan.
-    sites: BTreeMap<SiteName, bool>,
+    /// Where something may be deducted for it.
+    sites: Vec<LedgerNumber>,
 }
 
 /// A deduction that nobody will end.
@@ -56,7 +64,7 @@ impl Ledgers {
     ) -> DeductionKey {
         self.last_plan += 1;
         let key = DeductionKey { job, round, plan: PlanNumber(self.last_plan) };
-        self.plans.insert(key, Open { holder, until, sites: BTreeMap::new() });
+        self.plans.insert(key, Open { holder, until, sites: Vec::new() });
         self.by_lease.insert((until, key));
         key
     }
@@ -70,44 +78,59 @@ impl Ledgers {
         true
     }
 
+    /// Which ledger is this site's.
+    pub fn number_of(&mut self, site: &SiteName) -> LedgerNumber {
+        if let Some(number) = self.numbers.get(site) {
+            return *number;
+        }
+        let number = LedgerNumber(self.sites.len());
+        self.sites.push((site.clone(), Ledger::default()));
+        self.numbers.insert(site.clone(), number);
+        number
+    }
+
     /// Deducts this for an open plan, in place of what was deducted for it at the site before;
     /// whether it is still open. Else nothing is deducted.
-    pub fn deduct(&mut self, key: &DeductionKey, site: &SiteName, deducted: Deducted) -> bool {
-        let Some(open) = self.plans.get_mut(key) else { return false };
-        open.sites.insert(site.clone(), false);
-        match self.sites.get_mut(site) {
-            Some(ledger) => ledger.set(*key, deducted),
-            None => self.sites.entry(site.clone()).or_default().set(*key, deducted),
-        }
-        true
+    pub fn deduct(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
+        self.set(key, site, Entry { deducted, is_held: false })
     }
 
     /// The same, where the site acknowledges that the plan goes there.
-    pub fn hold(&mut self, key: &DeductionKey, site: &SiteName, deducted: Deducted) -> bool {
-        let is_open = self.deduct(key, site, deducted);
-        if let Some(held) = self.plans.get_mut(key).and_then(|open| open.sites.get_mut(site)) {
-            *held = true;
+    pub fn hold(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
+        self.set(key, site, Entry { deducted, is_held: true })
+    }
+
+    fn set(&mut self, key: &DeductionKey, site: LedgerNumber, entry: Entry) -> bool {
+        let Some(open) = self.plans.get_mut(key) else { return false };
+        let Some((_, ledger)) = self.sites.get_mut(site.0) else { return false };
+        if ledger.set(*key, entry) {
+            open.sites.push(site);
         }
-        is_open
+        true
     }
 
     /// Whether the site has acknowledged that the plan goes there: by this a lost
     /// acknowledgement is looked up.
     pub fn is_held(&self, key: &DeductionKey, site: &SiteName) -> bool {
-        self.plans.get(key).and_then(|open| open.sites.get(site)).is_some_and(|held| *held)
+        self.named(site).is_some_and(|ledger| ledger.is_held(key))
     }
 
     /// Adds to what is deducted for an open plan at a site.
-    pub fn deduct_more(&mut self, key: &DeductionKey, site: &SiteName, mut more: Deducted) -> bool {
-        if let Some(before) = self.held(key, site) {
+    pub fn deduct_more(
+        &mut self,
+        key: &DeductionKey,
+        site: LedgerNumber,
+        mut more: Deducted,
+    ) -> bool {
+        if let Some(before) = self.ledger(site).and_then(|ledger| ledger.get(key)) {
             more.add(before);
         }
         self.deduct(key, site, more)
     }
 
     /// The plan needs nothing of this site.
-    pub fn release(&mut self, key: &DeductionKey, site: &SiteName) {
-        if let Some(ledger) = self.sites.get_mut(site) {
+    pub fn release(&mut self, key: &DeductionKey, site: LedgerNumber) {
+        if let Some((_, ledger)) = self.sites.get_mut(site.0) {
             ledger.remove(key);
         }
     }
@@ -116,7 +139,7 @@ impl Ledgers {
     pub fn end(&mut self, key: &DeductionKey) -> bool {
         let Some(open) = self.plans.remove(key) else { return false };
         self.by_lease.remove(&(open.until, *key));
-        for site in open.sites.keys() {
+        for site in open.sites {
             self.release(key, site);
         }
         true
@@ -166,22 +189,31 @@ impl Ledgers {
         self.by_lease.first().map(|(until, _)| *until)
     }
 
+    /// A ledger by its number.
+    pub fn ledger(&self, site: LedgerNumber) -> Option<&Ledger> {
+        self.sites.get(site.0).map(|(_, ledger)| ledger)
+    }
+
+    fn named(&self, site: &SiteName) -> Option<&Ledger> {
+        self.numbers.get(site).and_then(|number| self.ledger(*number))
+    }
+
     /// All that is deducted from a site.
     pub fn at(&self, site: &SiteName) -> Option<&Deducted> {
-        self.sites.get(site).map(Ledger::sum)
+        self.named(site).map(Ledger::sum)
     }
 
     /// What is deducted from a site for one job.
     pub fn of_job(&self, site: &SiteName, job: JobId) -> Deducted {
         let mut sum = Deducted::default();
-        let entries = self.sites.get(site).into_iter().flat_map(Ledger::entries);
+        let entries = self.named(site).into_iter().flat_map(Ledger::entries);
         entries.filter(|(key, _)| key.job == job).for_each(|(_, deducted)| sum.add(deducted));
         sum
     }
 
     /// What is deducted from a site for a plan.
     pub fn held(&self, key: &DeductionKey, site: &SiteName) -> Option<&Deducted> {
-        self.sites.get(site)?.get(key)
+        self.named(site)?.get(key)
     }
 
     /// Whether the plan is neither committed nor rejected, and its lease not over.

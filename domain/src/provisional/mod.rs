@@ -11,7 +11,7 @@ mod ledger;
 mod ledgers;
 
 pub use ledger::{Deducted, Ledger};
-pub use ledgers::{Leak, Ledgers};
+pub use ledgers::{Leak, LedgerNumber, Ledgers};
 
 use std::fmt;
 

@@ -82,14 +82,15 @@ impl Model {
             Step::Deduct { plan, site: at, deducted } => {
                 let Some(key) = known(&self.made, plan) else { return };
                 let is_open = self.open.contains_key(&key);
-                assert_eq!(ledgers.deduct(&key, &site(at), deducted.clone()), is_open);
+                assert_eq!(deduct(ledgers, &key, at, deducted.clone()), is_open);
                 if is_open {
                     self.deducted.insert((key, at), deducted);
                 }
             }
             Step::Release { plan, site: at } => {
                 let Some(key) = known(&self.made, plan) else { return };
-                ledgers.release(&key, &site(at));
+                let at_site = ledgers.number_of(&site(at));
+                ledgers.release(&key, at_site);
                 self.deducted.remove(&(key, at));
             }
             Step::End(plan) => {
@@ -113,6 +114,11 @@ impl Model {
             }
         }
     }
+}
+
+fn deduct(ledgers: &mut Ledgers, key: &DeductionKey, at: usize, deducted: Deducted) -> bool {
+    let number = ledgers.number_of(&site(at));
+    ledgers.deduct(key, number, deducted)
 }
 
 fn without_zeros(resources: &Resources) -> Resources {
@@ -162,16 +168,17 @@ fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
     let mut ledgers = Ledgers::default();
     let key = opened(&mut ledgers, 1, 5_000);
     let six = || Deducted::offered(Resources::processors(6));
-    assert!(ledgers.deduct(&key, &site(0), six()) && ledgers.deduct(&key, &site(0), six()));
+    let first = ledgers.number_of(&site(0));
+    assert!(ledgers.deduct(&key, first, six()) && ledgers.deduct(&key, first, six()));
     let free = |ledgers: &Ledgers| ledgers.at(&site(0)).map(|sum| 10 - sum.placing.processors);
     assert_eq!(free(&ledgers), Some(4));
-    assert!(ledgers.deduct_more(&key, &site(0), six()));
+    assert!(ledgers.deduct_more(&key, first, six()));
     assert_eq!(ledgers.held(&key, &site(0)), Some(&Deducted::offered(vector_of(12))));
-    assert!(!ledgers.is_held(&key, &site(0)) && ledgers.hold(&key, &site(0), six()));
+    assert!(!ledgers.is_held(&key, &site(0)) && ledgers.hold(&key, first, six()));
     assert!(ledgers.is_held(&key, &site(0)) && !ledgers.is_held(&key, &site(1)));
     assert!(ledgers.end(&key) && !ledgers.end(&key));
-    assert!(!ledgers.is_held(&key, &site(0)) && !ledgers.hold(&key, &site(0), six()));
-    assert!(!ledgers.deduct(&key, &site(0), six()), "a site that answers too late");
+    assert!(!ledgers.is_held(&key, &site(0)) && !ledgers.hold(&key, first, six()));
+    assert!(!ledgers.deduct(&key, first, six()), "a site that answers too late");
     assert_eq!(free(&ledgers), Some(10));
 }
 
@@ -183,7 +190,7 @@ fn vector_of(processors: u32) -> Resources {
 fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
     let mut ledgers = Ledgers::default();
     let key = opened(&mut ledgers, 1, 5_000);
-    ledgers.deduct(&key, &site(1), Deducted::moved(vector_of(3)));
+    deduct(&mut ledgers, &key, 1, Deducted::moved(vector_of(3)));
     assert_eq!(ledgers.next_end(), Some(Timestamp(5_000)));
     ledgers.expire(Timestamp(4_999));
     assert!(ledgers.is_open(&key) && ledgers.take_lapsed(Holder(1)).is_empty());
@@ -203,7 +210,7 @@ fn what_is_deducted_for_a_job_that_is_gone_is_a_leak() {
     let mut ledgers = Ledgers::default();
     let key = opened(&mut ledgers, 7, 5_000);
     let deducted = Deducted::claimed(vector(2, 10));
-    ledgers.deduct(&key, &site(2), deducted.clone());
+    deduct(&mut ledgers, &key, 2, deducted.clone());
     assert!(ledgers.leaks(Timestamp(0), |_| true).is_empty());
     let leaks = ledgers.leaks(Timestamp(0), |key| key.job != JobId(7));
     assert_eq!(leaks, [Leak { key, site: site(2), deducted: deducted.clone() }]);

@@ -184,7 +184,10 @@ pub(in crate::placement) fn offer(
 /// How all that the job reads gets to a site, each content once, from where it arrives first.
 /// What one site sends to another is what the other receives: a link has one figure.
 fn routes(search: &Search<'_>, site: usize) -> Result<Vec<Route>, Decline> {
-    let Some(shape) = &search.grid.sites()[site].shape else { return Ok(Vec::new()) };
+    let shape = search.grid.sites()[site].shape.as_ref();
+    let Some(shape) = shape.filter(|_| !search.request.contents().is_empty()) else {
+        return Ok(Vec::new());
+    };
     let parts = 0..search.request.components().len();
     let contents: BTreeSet<Content> =
         parts.flat_map(|part| search.contents_at(part, site, shape)).collect();

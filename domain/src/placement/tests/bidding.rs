@@ -100,7 +100,8 @@ impl Scene {
         let other = ledgers.new_holder();
         let key = ledgers.open(JobId(99), crate::ids::Round(0), other, Timestamp(u64::MAX));
         for (site, promised) in sites.iter().zip(&self.promised) {
-            ledgers.deduct(&key, &site.name, Deducted::offered(Resources::processors(*promised)));
+            let at = ledgers.number_of(&site.name);
+            ledgers.deduct(&key, at, Deducted::offered(Resources::processors(*promised)));
         }
         ledgers
     }
@@ -121,7 +122,7 @@ impl SiteActor {
         key: &DeductionKey,
     ) -> Result<Given, Decline> {
         let index = ground.grid().index_of(&self.site.name).unwrap();
-        let asked = self.desk.hear(job, asked).unwrap();
+        let asked = self.desk.hear(job, asked.as_ref()).unwrap();
         let mut free = self.site.usable();
         if let Some(promised) = ledgers.at(&self.site.name) {
             free.subtract(&promised.placing);
@@ -130,7 +131,8 @@ impl SiteActor {
             free.add(&own.placing);
         }
         let given = asked.answer(ground, index, &free)?;
-        ledgers.deduct(key, &self.site.name, Deducted::offered(given.resources.clone()));
+        let at = ledgers.number_of(&self.site.name);
+        ledgers.deduct(key, at, Deducted::offered(given.resources.clone()));
         Ok(given)
     }
 }
