@@ -57,6 +57,7 @@ pub struct DirtySets {
     jobs: Mutex<BTreeSet<JobId>>,
     copies: Mutex<BTreeSet<(Digest, SiteName)>>,
     claims: Mutex<BTreeSet<JobId>>,
+    promised: Mutex<BTreeSet<JobId>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,6 +78,11 @@ impl DirtySets {
     /// Takes the jobs whose place in the claiming queue may have changed.
     pub fn take_claims(&self) -> BTreeSet<JobId> {
         std::mem::take(&mut lock(&self.claims))
+    }
+
+    /// Takes the jobs whose promised start may be brought forward, or may be no longer.
+    pub fn take_promised(&self) -> BTreeSet<JobId> {
+        std::mem::take(&mut lock(&self.promised))
     }
 }
 
@@ -347,6 +353,10 @@ impl Shared {
         if placed(old) || placed(new) {
             lock(&self.dirty.claims).insert(new.id);
             self.actors.claimer.look(&());
+        }
+        if old.is_promised_flexibly() || new.is_promised_flexibly() {
+            lock(&self.dirty.promised).insert(new.id);
+            self.actors.co_allocator.look(&());
         }
         let held = |job: &Job| i64::from(job.held.is_some());
         self.metrics.held.add(held(new) - held(old));

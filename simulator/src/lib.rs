@@ -8,6 +8,8 @@ pub mod control_plane_run;
 #[cfg(test)]
 mod disk_tests;
 pub mod experiment;
+#[cfg(test)]
+mod forward_tests;
 pub mod handle;
 pub mod hash;
 pub mod jobs;

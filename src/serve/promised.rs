@@ -16,7 +16,12 @@ pub(super) fn told(job: &Job) -> Option<String> {
         ),
         (Phase::Placed { .. } | Phase::Claiming { .. }, Some(reservation)) => {
             let start = Instant(job.promised_start()?);
-            Some(format!("it starts at {start}, as promised: {}", held(job, reservation)))
+            let flexible = match job.is_promised_flexibly() {
+                true => "; it is moved to an earlier start once its sites have more free",
+                false => "",
+            };
+            let held = held(job, reservation);
+            Some(format!("it starts at {start}, as promised: {held}{flexible}"))
         }
         _ => None,
     }

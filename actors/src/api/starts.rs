@@ -1,7 +1,6 @@
 //! When a job could start, as the sites say that promise processors for later.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::reserve::{
@@ -9,16 +8,13 @@ use cospan_domain::reserve::{
     free_processors, lease_length, possible_starts,
 };
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{CallKind, SiteError};
 use futures_util::future::join_all;
 
 use super::handle::ControlPlane;
-use crate::cluster::Call;
+use crate::cluster::free_slots;
 
 /// Slots of free time that a site is asked for at most; beyond the last nothing is known.
 const SLOTS_MAX: usize = 10_000;
-/// A site that takes longer has not answered.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What could start when.
 #[derive(Debug, Clone, Default)]
@@ -123,7 +119,7 @@ impl ControlPlane {
         let shape = self.site(name).and_then(|site| site.report.shape.clone());
         match shape {
             Some(shape) if !shape.reservations => Free::None,
-            Some(_) => match self.slots(name, span).await {
+            Some(_) => match free_slots(self.shared(), name, span, SLOTS_MAX).await {
                 Ok(slots) => {
                     let until = slots.last().filter(|_| slots.len() == SLOTS_MAX);
                     let until = until.map(|last| last.span.from);
@@ -133,22 +129,6 @@ impl ControlPlane {
             },
             None => Free::Silent("it has not answered since the server was started".into()),
         }
-    }
-
-    async fn slots(&self, name: &SiteName, span: Span) -> Result<Vec<FreeSlot>, SiteError> {
-        let cluster = self.shared().actors.clusters.addr(name);
-        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{name} is not served")))?;
-        let call = Call::new(CallKind::Reserve, move |site| {
-            Box::pin(async move {
-                match site.reservations() {
-                    Some(granting) => granting.slots(span, SLOTS_MAX).await,
-                    None => Ok(Vec::new()),
-                }
-            })
-        });
-        let unknown = |error: &dyn std::fmt::Display| SiteError::OutcomeUnknown(error.to_string());
-        let answer = actix_rt::time::timeout(PATIENCE, cluster.send(call)).await;
-        answer.map_err(|error| unknown(&error))?.map_err(|error| unknown(&error))?
     }
 }
 

@@ -15,6 +15,7 @@ mod reach;
 mod reach_tests;
 mod reconcile;
 mod record;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -22,3 +23,4 @@ pub use actor::Cluster;
 pub(crate) use bidding::{Announcement, BidReply, Bidding, Reply};
 pub use calls::Call;
 pub use record::{AskAdmission, Charge, Ended, NotificationSent, SiteOrderMessage};
+pub(crate) use slots::free_slots;

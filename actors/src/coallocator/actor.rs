@@ -18,6 +18,7 @@ use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
 
 use super::bidding::Bids;
+use super::forward::Forwarding;
 use super::grid::GridMaker;
 use super::reserving::Seeking;
 use crate::actor_registry::{Dirty, Look};
@@ -47,6 +48,8 @@ pub struct CoAllocator {
     pub(super) bids: Bids,
     /// Jobs that want a reservation.
     pub(super) seeking: Seeking,
+    /// Jobs whose promised starts may be brought forward.
+    pub(super) forwarding: Forwarding,
     /// Jobs that were offered a place and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
     depth: prometheus::IntGauge,
@@ -101,6 +104,7 @@ impl CoAllocator {
             plans: HolderLife::new(shared.clone()),
             bids: Bids::default(),
             seeking: Seeking::default(),
+            forwarding: Forwarding::default(),
             asked: BTreeSet::new(),
             scan: None,
             again: false,
@@ -116,10 +120,12 @@ impl CoAllocator {
 
     fn fold_all(&mut self) {
         self.shared.dirty.take_jobs();
-        let view = self.shared.view.load();
+        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        self.shared.dirty.take_promised();
         for job in view.jobs.values() {
             self.groups.note(job);
             self.seeking.fold(job.id, Some(job));
+            self.forwarding.fold(job.id, Some(job), now);
         }
         for group in self.groups.all() {
             self.groups.give_turns(group, std::iter::empty());
@@ -154,6 +160,13 @@ impl CoAllocator {
         changed.into_iter().for_each(|id| self.fold(&view, id));
     }
 
+    fn fold_promised(&mut self) {
+        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        for id in self.shared.dirty.take_promised() {
+            self.forwarding.fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+        }
+    }
+
     /// A job as it stands in the view, and as its sweep lets it be tried.
     fn fold(&mut self, view: &View, id: JobId) {
         let job = view.jobs.get(&id);
@@ -178,6 +191,7 @@ impl CoAllocator {
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
         self.fold_dirty();
+        self.fold_promised();
         self.drop_void_round(ctx);
         let now = self.shared.clock.now();
         for job in self.plans.lapsed(now) {
@@ -189,6 +203,7 @@ impl CoAllocator {
             self.begin(ctx);
         }
         self.tell_seeking(ctx);
+        self.bring_forward(ctx);
         self.want_information();
         self.set_timers(ctx, now);
         self.show_metrics();
@@ -196,7 +211,7 @@ impl CoAllocator {
 
     /// Sites are asked again while somebody waits for what they have.
     fn want_information(&self) {
-        let wanted = self.queues.has_unserved();
+        let wanted = self.queues.has_unserved() || self.forwarding.is_wanted();
         if self.shared.live.set_wanted(wanted) && wanted {
             self.shared.actors.clusters.look_all();
         }

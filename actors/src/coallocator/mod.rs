@@ -7,6 +7,7 @@ mod bidding;
 mod bidding_tests;
 mod estimate;
 mod explain;
+mod forward;
 mod grid;
 mod reserving;
 #[cfg(test)]

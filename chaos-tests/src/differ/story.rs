@@ -130,6 +130,7 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         | Happened::ReservationAnswered { .. }
         | Happened::ReservationChanged { .. }
         | Happened::ReservationMoveSought { .. }
+        | Happened::ReservationForwardSought { .. }
         | Happened::ReservationMoved
         | Happened::ReservationStayed { .. }
         | Happened::StartPostponed { .. }

@@ -72,5 +72,6 @@ fn draw_wish(chance: &mut StdRng, at: Timestamp) -> ReservationWish {
     let most = [0, 10 * MINUTE, 3 * HOUR][chance.random_range(0..3)];
     let within = DurationMs(chance.random_range(0..=most));
     let tolerance = DurationMs(chance.random_range(0..=MINUTE)).min(within);
-    ReservationWish { window: StartWindow::new(earliest, earliest + within), tolerance }
+    let window = StartWindow::new(earliest, earliest + within);
+    ReservationWish { window, tolerance, flexible: false }
 }

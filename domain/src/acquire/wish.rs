@@ -12,6 +12,9 @@ pub struct ReservationWish {
     pub window: StartWindow,
     /// How far apart the reservations of its components may begin: eps.
     pub tolerance: DurationMs,
+    /// What is promised may be moved to an earlier start within the window, and to other sites,
+    /// as these have more free.
+    pub flexible: bool,
 }
 
 /// Why no reservation can be had, whatever the sites answer.

@@ -12,6 +12,7 @@ use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, Targe
 use crate::job::spec::Priority;
 use crate::placed::{PlacedBy, Placement};
 use crate::reserve::Outcome;
+use crate::reserve::flexco::PartsPlan;
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job.
@@ -47,6 +48,13 @@ pub enum JobCommand {
         wish: Option<ReservationWish>,
         /// Who.
         by: KeyName,
+    },
+    /// It could start earlier than it is promised, or on fewer sites.
+    BringForward {
+        /// When its reservations would begin, and by part of them at which site.
+        plan: PartsPlan,
+        /// The sites that have more free than before.
+        freed: Vec<SiteName>,
     },
     /// Look at the clock, and at what others know.
     Look(ExternalState),

@@ -67,6 +67,14 @@ pub enum Happened {
         /// By which key.
         by: KeyName,
     },
+    /// Sites have more free: an earlier start than that which is promised is looked for, or the
+    /// same on fewer sites, and the promise is kept until all of the job has it.
+    ReservationForwardSought {
+        /// What is asked for.
+        wanted: Coallocation,
+        /// The sites that have more free than before.
+        freed: Vec<SiteName>,
+    },
     /// It was found: it is promised now, and what was promised before is given back.
     ReservationMoved,
     /// It was not found: the promise is what it was.
@@ -339,6 +347,7 @@ impl Happened {
                 | Happened::ReservationAnswered { .. }
                 | Happened::ReservationChanged { .. }
                 | Happened::ReservationMoveSought { .. }
+                | Happened::ReservationForwardSought { .. }
                 | Happened::ReservationMoved
                 | Happened::ReservationStayed { .. }
         )
@@ -352,6 +361,7 @@ impl Happened {
             Happened::ReservationAnswered { .. } => "ReservationAnswered",
             Happened::ReservationChanged { .. } => "ReservationChanged",
             Happened::ReservationMoveSought { .. } => "ReservationMoveSought",
+            Happened::ReservationForwardSought { .. } => "ReservationForwardSought",
             Happened::ReservationMoved => "ReservationMoved",
             Happened::ReservationStayed { .. } => "ReservationStayed",
             Happened::StartPostponed { .. } => "StartPostponed",

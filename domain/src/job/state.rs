@@ -15,7 +15,7 @@ pub use super::accounting::Instants;
 pub use super::component::{
     Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run, Waits,
 };
-pub use super::reservation::{Other, Reservation, Wish};
+pub use super::reservation::{Forward, Other, Reservation, Wish};
 
 /// One job as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -53,7 +53,12 @@ pub struct LocalJob {
 #[derive(Debug, Clone)]
 pub(super) enum Occupant {
     Ours(Tag),
-    Local { run_time: DurationMs, processors: u32 },
+    /// `said`: how long its user says it runs; its site knows no more.
+    Local {
+        run_time: DurationMs,
+        said: DurationMs,
+        processors: u32,
+    },
 }
 
 /// The load of a cluster from one moment until the next.
@@ -214,8 +219,9 @@ impl Cluster {
         let number = self.new_number();
         // One that is too large for the site is refused, as its user deserves.
         if self.batch.submit(number, job.processors, job.estimate, now).is_ok() {
-            let LocalJob { run_time, processors, .. } = job;
-            self.occupants.insert(number, Occupant::Local { run_time, processors });
+            let LocalJob { run_time, processors, estimate, .. } = job;
+            let said = estimate.max(run_time);
+            self.occupants.insert(number, Occupant::Local { run_time, said, processors });
         }
         true
     }

@@ -96,7 +96,7 @@ impl Cluster {
         for (job, occupant) in &self.occupants {
             let since = self.batch.running_since(*job).unwrap_or(now);
             let (processors, until) = match occupant {
-                Occupant::Local { run_time, processors } => (*processors, since + *run_time),
+                Occupant::Local { said, processors, .. } => (*processors, since + *said),
                 Occupant::Ours(tag) => match self.attempts.get(tag) {
                     Some(attempt) if self.is_under_lease(*tag) => (0, attempt.submitted_at),
                     Some(attempt) => (attempt.processors, since + attempt.asked),

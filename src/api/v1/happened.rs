@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use cospan_domain::acquire::ReservationWish;
 use cospan_domain::content::Content;
-use cospan_domain::ids::{ComponentIndex, JobId, KeyName};
+use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Run};
-use cospan_domain::reserve::{Failure, Outcome, StartWindow};
+use cospan_domain::reserve::{Coallocation, Failure, Outcome, StartWindow};
 use cospan_domain::units::Timestamp;
 
 use super::event::EventReport;
@@ -206,6 +206,7 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
             }
         }
         Happened::ReservationMoveSought { wish, by, .. } => wanted_start(report.by(by), *wish),
+        Happened::ReservationForwardSought { wanted, freed } => forward(report, wanted, freed),
         Happened::ReservationMoved => report.detail("what was promised before is given back"),
         Happened::ReservationStayed { failure, next } => {
             let report =
@@ -214,6 +215,17 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
         }
         _ => report,
     }
+}
+
+/// An earlier start, or fewer sites: what made it possible, and what is looked for.
+fn forward(mut report: EventReport, wanted: &Coallocation, freed: &[SiteName]) -> EventReport {
+    report.sites = freed.iter().map(ToString::to_string).collect();
+    let sites: BTreeSet<&SiteName> = wanted.parts.iter().filter_map(|p| p.sites.first()).collect();
+    let sites: Vec<&str> = sites.into_iter().map(SiteName::as_str).collect();
+    let sites = sites.join(", ");
+    report
+        .detail(format!("more is free: reservations that begin earlier are looked for, at {sites}"))
+        .until(wanted.window.earliest)
 }
 
 fn wanted_start(report: EventReport, wish: ReservationWish) -> EventReport {

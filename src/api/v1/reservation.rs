@@ -34,6 +34,10 @@ pub struct ReservationDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "1m")]
     pub tolerance: Option<Length>,
+    /// What is promised may be moved to an earlier start, or to other sites, as these have more
+    /// free; it never gets a later one by that. No if left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flexible: bool,
 }
 
 impl ReservationDocument {
@@ -54,7 +58,7 @@ impl ReservationDocument {
         let window = StartWindow::new(earliest, latest);
         let tolerance = self.tolerance.map(|given| given.0);
         let tolerance = tolerance.unwrap_or(TOLERANCE.min(latest.since(earliest)));
-        Ok(ReservationWish { window, tolerance })
+        Ok(ReservationWish { window, tolerance, flexible: self.flexible })
     }
 }
 
@@ -65,6 +69,7 @@ impl From<&ReservationWish> for ReservationDocument {
             latest: Some(Moment(wish.window.latest)),
             within: None,
             tolerance: Some(Length(wish.tolerance)),
+            flexible: wish.flexible,
         }
     }
 }
@@ -89,6 +94,9 @@ pub struct ReservationReport {
     /// The latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<Instant>,
+    /// It may be moved to an earlier start, or to other sites, as these have more free.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flexible: bool,
     /// What is held at which site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldReport>,
@@ -125,6 +133,7 @@ impl ReservationReport {
             next: job.reservation_refused_until().map(Instant),
             earliest: wish.map(|wish| Instant(wish.window.earliest)),
             latest: wish.map(|wish| Instant(wish.window.latest)),
+            flexible: wish.is_some_and(|wish| wish.flexible),
             held: held.collect(),
         })
     }

@@ -42,7 +42,8 @@ pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result
         }
         ReservationCommand::Move { id, start, within } => {
             let (earliest, within) = (*start, *within);
-            let to = ReservationDocument { earliest, latest: None, within, tolerance: None };
+            let (latest, tolerance, flexible) = (None, None, false);
+            let to = ReservationDocument { earliest, latest, within, tolerance, flexible };
             for id in context.resolve(&client, id)? {
                 client.move_reservation(id, &to)?;
                 let row = decided(&client, id)?;
@@ -150,6 +151,7 @@ fn show(row: &ReservationRow) -> String {
         ("start", time(reservation.start)),
         ("earliest", time(reservation.earliest)),
         ("latest", time(reservation.latest)),
+        ("may be moved", if reservation.flexible { "to an earlier start" } else { "" }.into()),
         ("perhaps from", time(reservation.next)),
     ]);
     if !reservation.held.is_empty() {

@@ -47,9 +47,12 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
         false => read_jobs(context, &args.files, &args.words)?,
     };
     if let Some(earliest) = args.start {
-        let start =
-            ReservationDocument { earliest, latest: None, within: args.within, tolerance: None };
-        jobs.iter_mut().for_each(|job| job.reservation = Some(start));
+        for job in &mut jobs {
+            let flexible = job.reservation.is_some_and(|reservation| reservation.flexible);
+            let (latest, within, tolerance) = (None, args.within, None);
+            let start = ReservationDocument { earliest, latest, within, tolerance, flexible };
+            job.reservation = Some(start);
+        }
     }
     let client = context.client()?;
     let mut bringer = bring::Bringer::new(&client);

@@ -41,7 +41,7 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
             || Component { attempt: Attempt(1), run: run.clone(), ..Component::default() };
         job.components = vec![component(), component()];
         let window = StartWindow::exactly(Timestamp(1));
-        let wish = ReservationWish { window, tolerance: DurationMs::ZERO };
+        let wish = ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false };
         job.wish = Wish::Changed(wish);
     });
     for file in ["stdout", "out"] {

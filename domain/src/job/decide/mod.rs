@@ -4,6 +4,7 @@ mod abort;
 mod claims;
 mod common_start;
 mod draft;
+mod forward;
 mod orders;
 mod progress;
 mod promise;
@@ -64,6 +65,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::ReservationAnswered { question, outcome } => {
             reserving::answered(draft, question, outcome)
         }
+        JobCommand::BringForward { plan, freed } => forward::bring(draft, plan, freed),
         JobCommand::ChangeReservation { wish, by } => promise::change(draft, wish, by),
         JobCommand::Look(external) => progress::look(draft, &external),
         JobCommand::Claim(attempt, external) => claims::claim(draft, attempt, &external),

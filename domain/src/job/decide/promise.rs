@@ -18,9 +18,14 @@ pub(super) fn change(
     if draft.job.is_final() {
         return Err(Rejection::Ended);
     }
+    let present = draft.job.reservation_wish();
+    // Whoever says another start does not take back that it may be moved.
+    let stays_flexible = present.is_some_and(|present| present.flexible);
+    let wish =
+        wish.map(|wish| ReservationWish { flexible: wish.flexible || stays_flexible, ..wish });
     match wish {
         None => drop_it(draft, by),
-        Some(_) if draft.job.reservation_wish().is_none() => {
+        Some(_) if present.is_none() => {
             Err(Rejection::Impossible("it is not to be promised a start"))
         }
         Some(wish) if wish.validate().is_err() => {

@@ -28,6 +28,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::ReservationAnswered { .. }
         | Happened::ReservationChanged { .. }
         | Happened::ReservationMoveSought { .. }
+        | Happened::ReservationForwardSought { .. }
         | Happened::ReservationMoved
         | Happened::ReservationStayed { .. } => reservations::evolve(job, &event.what, at),
         Happened::StartPostponed { .. }

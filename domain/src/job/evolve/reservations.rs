@@ -26,6 +26,13 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                 reservation.look_beside(search, *wish, at);
             }
         }
+        Happened::ReservationForwardSought { wanted, .. } => {
+            let wish = job.reservation_wish();
+            if let (Some(reservation), Some(wish)) = (&mut job.reservation, wish) {
+                let search = Search::after(wanted.clone(), reservation.last_serial());
+                reservation.look_beside(search, wish, at);
+            }
+        }
         Happened::ReservationMoved => {
             let wish = job.reservation.as_mut().and_then(|reservation| reservation.make_way(at));
             job.wish = wish.map_or(job.wish, Wish::Changed);

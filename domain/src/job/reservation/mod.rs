@@ -4,6 +4,10 @@
 //! from the record alone, so that the same is asked again after a restart, under the same serial;
 //! whoever asks looks up first what a lost answer may have left ([`Reservation::question`]).
 
+mod forward;
+
+pub use forward::Forward;
+
 use crate::acquire::{Acquisition, Promised, ReservationWish};
 use crate::job::parameters::JobParameters;
 use crate::job::state::{Job, Phase};

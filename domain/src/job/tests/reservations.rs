@@ -23,8 +23,8 @@ use crate::units::{DurationMs, Timestamp};
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
 /// A job, and sites of four processors that keep their reservations in ledgers.
-struct Story {
-    world: World,
+pub(super) struct Story {
+    pub(super) world: World,
     sites: BTreeMap<SiteName, Ledger<Serial>>,
     components: usize,
 }
@@ -33,11 +33,21 @@ impl Story {
     /// A job of so many components of two processors that is to start in an hour, or up to so
     /// much later.
     fn new(components: usize, within: DurationMs, sites: usize) -> Self {
+        Self::flexible(components, within, sites, false)
+    }
+
+    /// The same; it may be moved, or not.
+    pub(super) fn flexible(
+        components: usize,
+        within: DurationMs,
+        sites: usize,
+        flexible: bool,
+    ) -> Self {
         let mut spec = spec(components);
         let start = Timestamp(1_000_000_000_000) + HOUR;
         let window = StartWindow::new(start, start + within);
         let tolerance = DurationMs::from_secs(60).min(within);
-        spec.run.reservation = Some(ReservationWish { window, tolerance });
+        spec.run.reservation = Some(ReservationWish { window, tolerance, flexible });
         let world = World::new(spec);
         let ledger = |_| Ledger::new(Timeline::new(world.now, &Resources::processors(4)).unwrap());
         let sites = (0..sites).map(|index| (site(index), ledger(index))).collect();
@@ -45,7 +55,7 @@ impl Story {
     }
 
     /// All of this site is taken from a time after the earliest start for so long.
-    fn take(&mut self, at: usize, after: DurationMs, length: DurationMs) {
+    pub(super) fn take(&mut self, at: usize, after: DurationMs, length: DurationMs) {
         let from = self.start() + after;
         let request = ReservationRequest {
             resources: Resources::processors(4),
@@ -57,12 +67,19 @@ impl Story {
         ledger.request(Serial(u32::MAX), &request, Timestamp(u64::MAX));
     }
 
+    /// What was taken is free.
+    pub(super) fn give_back_taken(&mut self) {
+        for ledger in self.sites.values_mut() {
+            ledger.cancel(&Serial(u32::MAX));
+        }
+    }
+
     /// The earliest start that the job accepts.
-    fn start(&self) -> Timestamp {
+    pub(super) fn start(&self) -> Timestamp {
         self.world.job.spec.run.reservation.unwrap().window.earliest
     }
 
-    fn seek(&mut self) -> Result<Vec<&'static str>, Rejection> {
+    pub(super) fn seek(&mut self) -> Result<Vec<&'static str>, Rejection> {
         let to = |site: &SiteName| Placement {
             site: site.clone(),
             sources: Vec::new(),
@@ -74,24 +91,28 @@ impl Story {
         self.world.tell(JobCommand::Reserve { candidates: vec![sites; self.components] })
     }
 
-    fn question(&self) -> Option<(u32, Ask)> {
+    pub(super) fn question(&self) -> Option<(u32, Ask)> {
         self.world.job.reservation.as_deref().and_then(Reservation::question)
     }
 
     /// What the asked site answers.
-    fn outcome(&mut self, ask: &Ask) -> Outcome {
+    pub(super) fn outcome(&mut self, ask: &Ask) -> Outcome {
         let reservation = self.world.job.reservation.as_deref().unwrap();
         let wanted = reservation.asking().unwrap().job.clone();
         let ledger = self.sites.get_mut(ask.site()).unwrap();
         ask.answered_by(ledger, &wanted, Timestamp(u64::MAX))
     }
 
-    fn tell(&mut self, question: u32, outcome: Outcome) -> Result<Vec<&'static str>, Rejection> {
+    pub(super) fn tell(
+        &mut self,
+        question: u32,
+        outcome: Outcome,
+    ) -> Result<Vec<&'static str>, Rejection> {
         self.world.tell(JobCommand::ReservationAnswered { question, outcome })
     }
 
     /// Asks until there is nothing to ask.
-    fn ask_all(&mut self) {
+    pub(super) fn ask_all(&mut self) {
         while let Some((question, ask)) = self.question() {
             assert!(self.world.due().contains(&EffectKind::Reserve));
             let outcome = self.outcome(&ask);
@@ -100,7 +121,7 @@ impl Story {
     }
 
     /// Serials of the job that some site holds.
-    fn held(&self) -> Vec<Serial> {
+    pub(super) fn held(&self) -> Vec<Serial> {
         let held = self.sites.values().flat_map(Ledger::leases).map(|(serial, _)| *serial);
         held.filter(|serial| *serial != Serial(u32::MAX)).collect()
     }
@@ -238,7 +259,7 @@ impl Story {
     ) -> Result<Vec<&'static str>, Rejection> {
         let start = self.start() + later;
         let window = StartWindow::new(start, start + within);
-        let wish = Some(ReservationWish { window, tolerance: DurationMs::ZERO });
+        let wish = Some(ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false });
         self.world.tell(JobCommand::ChangeReservation { wish, by: key() })
     }
 

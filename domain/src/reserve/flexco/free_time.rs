@@ -1,10 +1,23 @@
 //! What a site says of its free time, and no more.
 
-use std::ops::ControlFlow::{Break, Continue};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
-use crate::reserve::timeline::{Amounts, FOREVER, Kinds, Slot, Span, Timeline};
+use crate::reserve::starts::FreeSlot;
+use crate::reserve::timeline::{Amounts, FOREVER, Kinds, KindsError, Slot, Span, Timeline};
 use crate::resources::Resources;
 use crate::units::Timestamp;
+
+/// From some instant on so much is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle {
+    /// From when on.
+    pub at: Timestamp,
+    /// Processors.
+    pub processors: u32,
+    /// Of something there is more than before.
+    pub gains: bool,
+}
 
 /// What a site says of its free time.
 pub trait FreeTime {
@@ -12,8 +25,8 @@ pub trait FreeTime {
     /// span.
     fn offered(&self, span: Span, of: &Resources) -> u32;
 
-    /// The first instant after `after` at which something becomes free; `None`: never again.
-    fn next_gain(&self, after: Timestamp) -> Option<Timestamp>;
+    /// What is free at each instant of the span, from its beginning on.
+    fn idle(&self, span: Span) -> Vec<Idle>;
 }
 
 impl FreeTime for Timeline {
@@ -21,14 +34,15 @@ impl FreeTime for Timeline {
         most(self.kinds(), &self.least_free(span), of)
     }
 
-    fn next_gain(&self, after: Timestamp) -> Option<Timestamp> {
-        let mut before: Option<Amounts> = None;
-        let found = self.steps(Span::new(after, FOREVER), |at, free| {
-            let gains = before.is_some_and(|before| !before.reach(&free));
+    fn idle(&self, span: Span) -> Vec<Idle> {
+        let (mut idle, mut before) = (Vec::new(), None::<Amounts>);
+        let _: ControlFlow<()> = self.steps(span, |at, free| {
+            let gains = before.is_none_or(|before| !before.reach(&free));
+            idle.push(Idle { at, processors: free.whole_processors(), gains });
             before = Some(free);
-            if gains { Break(at) } else { Continue(()) }
+            ControlFlow::Continue(())
         });
-        found.break_value()
+        idle
     }
 }
 
@@ -40,9 +54,72 @@ impl FreeTime for (&Kinds, &[Slot]) {
         offers.max().unwrap_or(0)
     }
 
-    fn next_gain(&self, after: Timestamp) -> Option<Timestamp> {
-        self.1.iter().map(|slot| slot.span.from).filter(|from| *from > after).min()
+    fn idle(&self, span: Span) -> Vec<Idle> {
+        let of = |slot: &Slot| (slot.span, slot.free.whole_processors());
+        let steps = steps(self.1.iter().map(of), span);
+        let gains = |at| at == span.from || self.1.iter().any(|slot| slot.span.from == at);
+        let idle = steps.into_iter().map(|(at, most)| {
+            let processors = most.map_or(0, |(processors, _)| processors);
+            Idle { at, processors, gains: gains(at) }
+        });
+        idle.collect()
     }
+}
+
+/// From when on which slot has most processors, and how many; of equal ones the last.
+fn steps(
+    slots: impl Iterator<Item = (Span, u32)>,
+    span: Span,
+) -> Vec<(Timestamp, Option<(u32, usize)>)> {
+    let mut changes: Vec<(Timestamp, bool, (u32, usize))> = Vec::new();
+    for (number, (slot, processors)) in slots.enumerate() {
+        let (from, to) = (slot.from.max(span.from), slot.to.min(span.to));
+        if from < to {
+            changes.push((from, true, (processors, number)));
+            changes.push((to, false, (processors, number)));
+        }
+    }
+    changes.sort_unstable();
+    let (mut open, mut steps) = (BTreeSet::new(), vec![(span.from, None)]);
+    for at in changes.chunk_by(|a, b| a.0 == b.0) {
+        for (_, begins, slot) in at {
+            let _known = if *begins { open.insert(*slot) } else { open.remove(slot) };
+        }
+        if at[0].0 < span.to {
+            steps.push((at[0].0, open.last().copied()));
+        }
+    }
+    if steps.get(1).is_some_and(|(at, _)| *at == span.from) {
+        steps.remove(0);
+    }
+    steps
+}
+
+/// The timeline of a site that published these slots of all that it has, from an instant on. What
+/// it did not publish is taken.
+///
+/// # Errors
+/// The site has more kinds of resource, or more of one, than can be planned with.
+pub fn published(
+    total: &Resources,
+    from: Timestamp,
+    slots: &[FreeSlot],
+) -> Result<Timeline, KindsError> {
+    let mut timeline = Timeline::new(from, total)?;
+    let all = timeline.amounts(total)?;
+    timeline.book(Span::new(from, FOREVER), &all);
+    // The slot of most processors counts at each instant: the shortest one, which knows best what
+    // is free of the other kinds.
+    let spans = slots.iter().map(|slot| (slot.span, slot.free.processors));
+    let steps = steps(spans, Span::new(from, FOREVER));
+    let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([FOREVER]);
+    for ((begin, most), end) in steps.iter().zip(ends) {
+        if let Some((_, number)) = most {
+            let free = timeline.amounts(&slots[*number].free)?;
+            timeline.release(Span::new(*begin, end), &free);
+        }
+    }
+    Ok(timeline)
 }
 
 /// The most processors whose portion of `of` is in `free`.

@@ -9,14 +9,16 @@
 
 mod free_time;
 mod metrics;
+mod parts;
 mod plan;
 mod plans;
 mod reschedule;
 #[cfg(test)]
 mod tests;
 
-pub use free_time::FreeTime;
+pub use free_time::{FreeTime, Idle, published};
 pub use metrics::bounded_slowdown;
+pub use parts::{PartsPlan, WholePart, bring_forward, plan_parts};
 pub use plan::{FlexPlan, MetaJob, Shape, SiteOffer, plan};
 pub use plans::{Booking, Moved, Plans};
 pub use reschedule::{Operations, reschedule};

@@ -1,7 +1,8 @@
 //! Initial scheduling (FlexCo, section 4.1, Algorithm 1).
 
-use super::free_time::FreeTime;
+use super::free_time::{FreeTime, Idle};
 use crate::ids::SiteName;
+use crate::reserve::agreement::StartWindow;
 use crate::reserve::timeline::Span;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
@@ -30,6 +31,11 @@ pub struct MetaJob {
 }
 
 impl MetaJob {
+    /// The starts that are accepted, from now on.
+    pub(super) fn window(&self, now: Timestamp) -> StartWindow {
+        StartWindow::new(self.ready.max(now), self.latest)
+    }
+
     /// How long it takes in a shape on so many sites; xo is rounded up.
     pub fn time_on(&self, shape: &Shape, sites: usize) -> DurationMs {
         let overhead = if sites > 1 { self.overhead } else { PerMillion(0) };
@@ -93,14 +99,14 @@ pub fn plan(
     let in_turn = [&sites[first..], &sites[..first]].concat();
     let (alone, spread) = (job.time_on(asked, 1), job.time_on(asked, 2));
     let mut over_several: Option<FlexPlan> = None;
-    for start in starts(sites, job, now) {
+    let (window, wanted) = (job.window(now), asked.resources.processors);
+    for start in starts(sites, window, wanted) {
         if over_several.as_ref().is_some_and(|best| start + alone > best.completion) {
             break;
         }
         let offer = |site: &SiteOffer<'_>, time| {
             site.time.offered(Span::new(start, start + time), &asked.resources)
         };
-        let wanted = asked.resources.processors;
         if let Some(site) = in_turn.iter().find(|site| offer(site, alone) >= wanted) {
             let parts = vec![(site.name.clone(), wanted)];
             return Some(FlexPlan { shape, start, completion: start + alone, parts });
@@ -135,13 +141,31 @@ fn fill<'a>(
     (rest == 0).then_some(parts)
 }
 
-/// Every start worth a look: now or when it is ready, and whenever a site gains.
-pub(super) fn starts<'a>(
-    sites: &'a [SiteOffer<'a>],
-    job: &MetaJob,
-    now: Timestamp,
-) -> impl Iterator<Item = Timestamp> + use<'a> {
-    let (first, latest) = (job.ready.max(now), job.latest);
-    let gain = |after: &Timestamp| sites.iter().filter_map(|s| s.time.next_gain(*after)).min();
-    std::iter::successors(Some(first), gain).take_while(move |start| *start <= latest)
+/// Every start worth a look within a window: the first, and whenever a site gains; but for those
+/// at which all sites together have less than `wanted` processors.
+pub(super) fn starts(
+    sites: &[SiteOffer<'_>],
+    window: StartWindow,
+    wanted: u32,
+) -> impl Iterator<Item = Timestamp> + use<> {
+    let span = Span::new(window.earliest, window.latest + DurationMs(1));
+    let of_site = |(site, offer): (usize, &SiteOffer<'_>)| {
+        offer.time.idle(span).into_iter().map(move |idle| (site, idle))
+    };
+    let mut changes: Vec<(usize, Idle)> = sites.iter().enumerate().flat_map(of_site).collect();
+    // One ascending run a site: merged in no time.
+    changes.sort_by_key(|(_, idle)| idle.at);
+    let (mut now, mut total) = (vec![0; sites.len()], 0_u64);
+    let mut starts = Vec::new();
+    for at in changes.chunk_by(|a, b| a.1.at == b.1.at) {
+        for (site, idle) in at {
+            total = total - u64::from(now[*site]) + u64::from(idle.processors);
+            now[*site] = idle.processors;
+        }
+        let is_worth_it = total >= u64::from(wanted) && at.iter().any(|(_, idle)| idle.gains);
+        if is_worth_it && at[0].1.at <= window.latest {
+            starts.push(at[0].1.at);
+        }
+    }
+    starts.into_iter()
 }

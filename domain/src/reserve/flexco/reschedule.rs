@@ -1,8 +1,9 @@
 //! Rescheduling of one job by Shift, Remap and Mold (FlexCo, sections 3 and 4.2).
 
 use super::plan::{FlexPlan, MetaJob, SiteOffer, plan, starts};
+use crate::reserve::agreement::StartWindow;
 use crate::reserve::timeline::Span;
-use crate::units::Timestamp;
+use crate::units::{DurationMs, Timestamp};
 
 /// Which operations a job allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -31,7 +32,12 @@ pub fn reschedule(
         Operations { remap: true, .. } => present.shape..present.shape + 1,
         Operations { .. } => 0..0,
     };
-    let remapped = shapes.filter_map(|shape| plan(job, shape, sites, turn, now));
+    let remapped = shapes.filter_map(|shape| {
+        // A start from which it would complete later is not worth a look.
+        let alone = job.time_on(job.shapes.get(shape)?, 1);
+        let latest = job.latest.min(present.completion - alone);
+        plan(&MetaJob { latest, ..job.clone() }, shape, sites, turn, now)
+    });
     // Where parts may not move in time, they keep their start.
     let remapped = remapped.filter(|plan| allowed.shift || plan.start == present.start);
     let plans = shifted.into_iter().chain(remapped);
@@ -56,7 +62,10 @@ fn shift(
         };
         present.parts.iter().all(|(name, count)| offers(name, *count))
     };
-    let mut earlier = starts(sites, job, now).take_while(|start| *start < present.start);
+    let before = present.start - DurationMs(1);
+    let window = job.window(now);
+    let window = StartWindow::new(window.earliest, window.latest.min(before));
+    let mut earlier = starts(sites, window, shape.resources.processors);
     let start = earlier.find(fits)?;
     Some(FlexPlan { start, completion: start + time, ..present.clone() })
 }

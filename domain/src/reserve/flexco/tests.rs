@@ -251,7 +251,8 @@ fn a_site_that_publishes_slots_offers_what_it_says_and_no_more() {
     }
     let beyond = Span::new(Timestamp(400), Timestamp(501));
     assert_eq!(published.offered(beyond, &Resources::processors(1)), 0);
-    assert_eq!(published.next_gain(Timestamp(0)), Some(Timestamp(60)));
+    let span = Span::new(Timestamp(0), Timestamp(500));
+    assert_eq!(published.idle(span), whole.idle(span));
 }
 
 #[test]

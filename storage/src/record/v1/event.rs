@@ -24,6 +24,7 @@ wire_enum!(Happened = DomainHappened {
     ReservationAnswered { site: Text<SiteName>, outcome: Outcome },
     ReservationChanged { wish: Option<ReservationWish>, by: Text<KeyName> },
     ReservationMoveSought { wish: ReservationWish, wanted: Coallocation, by: Text<KeyName> },
+    ReservationForwardSought { wanted: Coallocation, freed: Vec<Text<SiteName>> },
     ReservationMoved,
     ReservationStayed { failure: Failure, next: Option<u64> },
     StartPostponed { start_estimate: u64, next_claim: u64 },

@@ -13,7 +13,11 @@ use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct}
 use super::run::Placement;
 use super::spec::Resources;
 
-wire_struct!(ReservationWish = acquire::ReservationWish { window: StartWindow; tolerance: u64 });
+wire_struct!(ReservationWish = acquire::ReservationWish {
+    window: StartWindow;
+    tolerance: u64,
+    flexible: bool,
+});
 wire_struct!(StartWindow = agreement::StartWindow { earliest: u64, latest: u64 });
 
 wire_struct!(Reservation = state::Reservation {

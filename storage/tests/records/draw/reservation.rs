@@ -14,7 +14,8 @@ use super::Draw;
 
 impl Draw {
     pub(super) fn wish(&mut self) -> ReservationWish {
-        ReservationWish { window: self.window(), tolerance: DurationMs(self.n64()) }
+        let tolerance = DurationMs(self.n64());
+        ReservationWish { window: self.window(), tolerance, flexible: self.below(2) == 0 }
     }
 
     pub(super) fn changed_wish(&mut self) -> Wish {
@@ -56,7 +57,7 @@ impl Draw {
     }
 
     fn changed(&mut self) -> Happened {
-        match self.below(4) {
+        match self.below(5) {
             0 => Happened::ReservationChanged { wish: self.maybe(Self::wish), by: self.name() },
             1 => Happened::ReservationMoveSought {
                 wish: self.wish(),
@@ -64,6 +65,10 @@ impl Draw {
                 by: self.name(),
             },
             2 => Happened::ReservationMoved,
+            3 => Happened::ReservationForwardSought {
+                wanted: self.wanted(),
+                freed: self.some(Self::name),
+            },
             _ => Happened::ReservationStayed {
                 failure: Failure::NoCommonStart,
                 next: self.maybe(Self::at),

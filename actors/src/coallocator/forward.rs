@@ -1,0 +1,269 @@
+//! Brings promised starts forward when sites have more free (FlexCo): one job at a time, those
+//! that start first before the others, until none can be moved any more.
+//!
+//! What is decided here is only that a job is to look for a better plan. It does so beside what it
+//! is promised, and keeps that until all of the other is confirmed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::state::{Forward, Job};
+use cospan_domain::placement::{Acceptance, GridSnapshot};
+use cospan_domain::reserve::flexco::{self, PartsPlan, SiteOffer};
+use cospan_domain::reserve::{Span, Timeline};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+use futures_util::future::join_all;
+use tracing::debug;
+
+use super::actor::CoAllocator;
+use crate::chaos::{self, Point};
+use crate::cluster::free_slots;
+use crate::job::Order;
+use crate::shared::Shared;
+use crate::supervision::{ActorKind, Owed};
+
+/// Slots that a site is asked for at most.
+const SLOTS_MAX: usize = 1_000;
+/// Jobs that are looked at in one turn at most: those that start first.
+const FRONT: usize = 64;
+/// Between two turns, as several things that are freed at about the same time are one.
+const GAP: DurationMs = DurationMs(1_000);
+/// Before a job is tried again that could not be moved; doubles with each time.
+const PAUSE: DurationMs = DurationMs(60_000);
+/// The most doublings.
+const DOUBLINGS: u32 = 6;
+
+/// Jobs whose promised starts may be brought forward, and what sites had free when last looked.
+#[derive(Debug, Default)]
+pub(super) struct Forwarding {
+    jobs: BTreeMap<JobId, Tried>,
+    seen: BTreeMap<SiteName, Said>,
+    /// Sites whose free time has changed, and nobody could make use of all that yet.
+    freed: BTreeSet<SiteName>,
+    turn: Turn,
+    wake: Option<SpawnHandle>,
+}
+
+/// How a job fared.
+#[derive(Debug, Default)]
+struct Tried {
+    /// How often it did not get that since it last got something.
+    failures: u32,
+    /// It is not to be told before.
+    not_before: Timestamp,
+}
+
+/// What a site says with every answer: what is idle, and what is left of that later, step by step.
+type Said = (Option<Resources>, Vec<Resources>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Turn {
+    #[default]
+    Rests,
+    /// Sites are asked.
+    Asks,
+    /// This job was told, which was promised to begin then.
+    Told(JobId, Timestamp),
+}
+
+/// Sites were asked.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct Forwarded {
+    /// The job that was told to look for a better plan.
+    told: Option<(JobId, Timestamp)>,
+    /// Sites with more free, of which others may make use.
+    freed: BTreeSet<SiteName>,
+}
+
+impl Forwarding {
+    /// Whether what sites have free is worth knowing.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// A job as it stands in the view.
+    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>, now: Timestamp) {
+        let Some(job) = job.filter(|job| job.is_promised_flexibly()) else {
+            self.jobs.remove(&id);
+            return self.ended(id);
+        };
+        let tried = self.jobs.entry(id).or_default();
+        let Some(forward) = job.forward(now) else { return };
+        if let Turn::Told(told, before) = self.turn
+            && told == id
+        {
+            let has_moved = forward.present.start < before;
+            tried.failures = if has_moved { 0 } else { tried.failures + 1 };
+            let pause = if has_moved { 0 } else { PAUSE.0 << tried.failures.min(DOUBLINGS) };
+            tried.not_before = now + DurationMs(pause);
+            self.turn = Turn::Rests;
+        }
+    }
+
+    fn ended(&mut self, id: JobId) {
+        if matches!(self.turn, Turn::Told(told, _) if told == id) {
+            self.turn = Turn::Rests;
+        }
+    }
+
+    /// Notes which sites say something else than when last looked, or for the first time.
+    fn note(&mut self, shared: &Shared) {
+        for (name, report) in shared.live.sites() {
+            let idle = report.idle.as_ref().map(|(_, idle)| idle.clone());
+            let left = report.ebbs.iter().map(|ebb| ebb.left.clone()).collect();
+            let said = (idle, left);
+            if self.seen.get(&name) != Some(&said) {
+                self.seen.insert(name.clone(), said);
+                self.freed.insert(name);
+            }
+        }
+    }
+
+    /// Those that may be told now, and when the next one may.
+    fn due(&self, now: Timestamp) -> (Vec<JobId>, Option<Timestamp>) {
+        let (due, later): (Vec<_>, Vec<_>) =
+            self.jobs.iter().partition(|(_, tried)| tried.not_before <= now);
+        let next = later.into_iter().map(|(_, tried)| tried.not_before).min();
+        (due.into_iter().map(|(id, _)| *id).collect(), next)
+    }
+}
+
+impl CoAllocator {
+    /// Looks whether a promised start can be brought forward, if something was freed.
+    pub(super) fn bring_forward(&mut self, ctx: &mut Context<Self>) {
+        if !self.forwarding.is_wanted() {
+            self.forwarding = Forwarding::default();
+            return;
+        }
+        self.forwarding.note(&self.shared);
+        if self.forwarding.turn != Turn::Rests
+            || self.forwarding.freed.is_empty()
+            || self.forwarding.wake.is_some()
+        {
+            return;
+        }
+        self.forwarding.wake = Some(ctx.run_later(Duration::from_millis(GAP.0), |this, ctx| {
+            this.forwarding.wake = None;
+            this.forward_one(ctx);
+        }));
+    }
+
+    fn forward_one(&mut self, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let (due, next) = self.forwarding.due(now);
+        let front = front(&self.shared, &due, now);
+        if self.forwarding.turn != Turn::Rests || front.is_empty() {
+            self.forward_later(next.map(|next| next.since(now)), ctx);
+            return;
+        }
+        self.forwarding.turn = Turn::Asks;
+        let freed = std::mem::take(&mut self.forwarding.freed);
+        let grid = self.grid.snapshot(&self.shared);
+        let shared = self.shared.clone();
+        let died = Forwarded { told: None, freed: freed.clone() };
+        let owed = Owed::new(ctx.address(), died);
+        actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
+            let told = tell_first(&shared, &grid, front, &freed).await;
+            let freed = if told.is_some() { freed } else { BTreeSet::new() };
+            owed.settle(Forwarded { told, freed }).await;
+        });
+    }
+
+    fn forward_later(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+        let Some(pause) = pause.filter(|_| self.forwarding.wake.is_none()) else { return };
+        let pause = Duration::from_millis(pause.0.max(GAP.0));
+        self.forwarding.wake = Some(ctx.run_later(pause, |this, ctx| {
+            this.forwarding.wake = None;
+            this.bring_forward(ctx);
+        }));
+    }
+}
+
+/// The first of these jobs to start, with what each of them has.
+fn front(shared: &Shared, due: &[JobId], now: Timestamp) -> Vec<(JobId, Forward)> {
+    let view = shared.view.load();
+    let forward = |id: &JobId| Some((*id, view.jobs.get(id)?.forward(now)?));
+    let mut front: Vec<_> = due.iter().filter_map(forward).collect();
+    front.sort_by_key(|(id, forward)| (forward.present.start, *id));
+    front.truncate(FRONT);
+    front
+}
+
+/// Tells the first job that could have a better plan to look for it.
+async fn tell_first(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    front: Vec<(JobId, Forward)>,
+    freed: &BTreeSet<SiteName>,
+) -> Option<(JobId, Timestamp)> {
+    let ends = front.iter().map(|(_, f)| f.present.start + longest(f)).max()?;
+    let now = shared.clock.now();
+    let free = free_times(shared, grid, Span::new(now, ends)).await;
+    let offers: Vec<SiteOffer<'_>> =
+        free.iter().map(|(name, time)| SiteOffer { name, time }).collect();
+    for (job, Forward { parts, present, window }) in front {
+        let better = flexco::bring_forward(&parts, &present, &offers, window, now);
+        tokio::task::yield_now().await;
+        let Some(plan) = better else { continue };
+        debug!(%job, ?plan, ?present, "a better plan is free");
+        let freed = cause(&plan, freed);
+        if let Some(addr) = shared.job_actor(job).await
+            && let Ok(Ok(())) = addr.send(Order(JobCommand::BringForward { plan, freed })).await
+        {
+            return Some((job, present.start));
+        }
+    }
+    None
+}
+
+fn longest(forward: &Forward) -> DurationMs {
+    forward.parts.iter().map(|part| part.length).max().unwrap_or_default()
+}
+
+/// The sites that made a plan possible: of those that changed, where it goes.
+fn cause(plan: &PartsPlan, freed: &BTreeSet<SiteName>) -> Vec<SiteName> {
+    let there: Vec<SiteName> =
+        freed.iter().filter(|site| plan.sites.contains(site)).cloned().collect();
+    if there.is_empty() { freed.iter().cloned().collect() } else { there }
+}
+
+/// What the sites that take reservations have free, as they publish it. Who does not answer offers
+/// nothing.
+async fn free_times(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    span: Span,
+) -> BTreeMap<SiteName, Timeline> {
+    let sites = grid.sites().iter().filter(|site| site.acceptance == Acceptance::Open);
+    let granting = sites.filter_map(|site| {
+        let shape = site.shape.as_ref().filter(|shape| shape.reservations)?;
+        Some((&site.name, &shape.total))
+    });
+    let free = granting.map(|(name, total)| async move {
+        let slots = free_slots(shared, name, span, SLOTS_MAX).await.ok()?;
+        Some((name.clone(), flexco::published(total, span.from, &slots).ok()?))
+    });
+    join_all(free).await.into_iter().flatten().collect()
+}
+
+impl Handler<Forwarded> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, done: Forwarded, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.forwarding.freed.extend(done.freed);
+        self.forwarding.turn = Turn::Rests;
+        if let Some((id, start)) = done.told {
+            self.forwarding.turn = Turn::Told(id, start);
+            let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+            self.forwarding.fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+        }
+        self.bring_forward(ctx);
+    }
+}

@@ -1,0 +1,57 @@
+//! Bringing a promised start forward, as sites have more free (FlexCo).
+
+use crate::ids::SiteName;
+use crate::job::command::Rejection;
+use crate::job::decide::draft::Draft;
+use crate::job::event::Happened;
+use crate::job::state::{Forward, Reservation};
+use crate::reserve::flexco::{PartsPlan, WholePart};
+use crate::reserve::{Coallocation, Part, StartWindow};
+use crate::units::DurationMs;
+
+/// Looks for what was found to be better beside what is promised, if it still is: no plan is
+/// replaced unless all of a better one is had.
+pub(super) fn bring(
+    draft: &mut Draft<'_>,
+    plan: PartsPlan,
+    freed: Vec<SiteName>,
+) -> Result<(), Rejection> {
+    let forward = draft.job.forward(draft.now).ok_or(Rejection::Stale)?;
+    let plan = PartsPlan { start: plan.start.max(forward.window.earliest), ..plan };
+    let reservation = draft.job.reservation.as_deref().ok_or(Rejection::Stale)?;
+    if !is_possible(&forward, &plan) || !plan.is_better_than(&forward.present) {
+        return Err(Rejection::Stale);
+    }
+    let wanted = wanted(reservation, &forward, &plan, draft.parameters.reservation_windows);
+    draft.emit(Happened::ReservationForwardSought { wanted, freed });
+    Ok(())
+}
+
+fn is_possible(forward: &Forward, plan: &PartsPlan) -> bool {
+    let can = |(part, site): (&WholePart, &SiteName)| {
+        part.choices.iter().any(|(choice, _)| choice == site)
+    };
+    plan.sites.len() == forward.parts.len() && forward.parts.iter().zip(&plan.sites).all(can)
+}
+
+/// What is asked for: starts from the planned one up to before what is promised, at the planned
+/// sites first. On fewer sites, exactly what is planned: anything else may be no better.
+fn wanted(
+    reservation: &Reservation,
+    forward: &Forward,
+    plan: &PartsPlan,
+    windows_max: u32,
+) -> Coallocation {
+    let old = &reservation.search.job;
+    let is_earlier = plan.start < forward.present.start;
+    let latest = if is_earlier { forward.present.start - DurationMs(1) } else { plan.start };
+    let window = StartWindow::new(plan.start, latest);
+    let part = |((part, whole), planned): ((&Part, &WholePart), &SiteName)| {
+        let others = whole.choices.iter().map(|(site, _)| site).filter(|site| *site != planned);
+        let others = others.filter(|_| is_earlier);
+        Part { sites: [planned].into_iter().chain(others).cloned().collect(), ..part.clone() }
+    };
+    let parts = old.parts.iter().zip(&forward.parts).zip(&plan.sites).map(part).collect();
+    let tolerance = old.tolerance.min(latest.since(plan.start));
+    Coallocation { parts, window, tolerance, unit: old.unit, windows_max }
+}

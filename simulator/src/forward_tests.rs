@@ -1,0 +1,190 @@
+//! Promised starts that are brought forward when a local job ends early, under control planes that
+//! die.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_domain::acquire::ReservationWish;
+use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::{Idempotency, Job, PhaseKind};
+use cospan_domain::reserve::StartWindow;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::call_faults::{CallFaultModel, FaultRates};
+use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::jobs::job;
+use super::journal::StoreDisk;
+use super::settings::default_settings;
+use crate::handle::WorldHandle;
+use crate::world::batch::Discipline;
+use crate::world::cluster::{ClusterSpec, LocalJob};
+use crate::world::ledger::Deed;
+use crate::world::{Pace, World};
+
+const BEGINS: Timestamp = Timestamp(1_000_000_000);
+const MINUTE: DurationMs = DurationMs(60_000);
+
+fn minutes(count: u64) -> DurationMs {
+    DurationMs(count * MINUTE.0)
+}
+
+/// Two sites of 8 processors that grant reservations, all of them in use by a local job that
+/// was to run for four hours: it runs for so many minutes.
+fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
+    let site = |(name, runs): (&str, u64)| ClusterSpec {
+        name: SiteName::new(name).unwrap(),
+        nodes: 8,
+        processors_per_node: 1,
+        discipline: Discipline::Conservative,
+        local_jobs: vec![LocalJob {
+            at: BEGINS,
+            processors: 8,
+            run_time: minutes(runs),
+            estimate: minutes(240),
+        }],
+        queues: false,
+        reserves: true,
+        files: BTreeMap::new(),
+    };
+    let sites = ["delft", "leiden"].into_iter().zip(runs).map(site);
+    let world = World::new(sites.collect(), &[], Pace::default(), seed, BEGINS);
+    SimEnvironment {
+        world: WorldHandle::new(world),
+        disk: StoreDisk::default(),
+        call_faults: Arc::new(CallFaultModel::new(FaultRates::default(), seed)),
+        hash: Arc::default(),
+        settings: default_settings(),
+        hints: false,
+        lives: Arc::default(),
+        keeps_archive: false,
+    }
+}
+
+/// Components of six processors, for ten minutes, within ten hours from now.
+fn wide(components: usize, flexible: bool) -> JobSpec {
+    let mut spec = job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
+    let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
+    let wish = ReservationWish { window, tolerance: MINUTE, flexible };
+    spec.run.reservation = Some(wish);
+    spec
+}
+
+async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
+    // The sites' own users come first.
+    plane_run.until(BEGINS + MINUTE).await;
+    let key = IdempotencyKey::new("wide").unwrap();
+    let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
+    let submission = Submission { idempotency, ..Submission::of(Arc::new(spec)) };
+    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
+    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
+}
+
+/// What became of a job, and each start that it was promised.
+struct Story {
+    job: Arc<Job>,
+    promised: Vec<Timestamp>,
+}
+
+/// Runs a job through control planes that die at these times.
+fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) -> Story {
+    let mut deaths = deaths.iter().map(|secs| BEGINS + DurationMs::from_secs(*secs));
+    let mut begins = BEGINS;
+    let promised = Arc::new(std::sync::Mutex::new(Vec::new()));
+    loop {
+        let plan = Plan { killed_at: deaths.next(), ..Plan::undisturbed(begins, seed) };
+        let (spec, promised) = (spec.clone(), promised.clone());
+        let seen = promised.clone();
+        let end = run_control_plane(environment, plan, move |plane_run| async move {
+            while !plane_run.plane.is_ready() {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            submit(&plane_run, spec).await;
+            let job = || plane_run.plane.view().jobs.values().next().cloned().unwrap();
+            while !job().is_final() && plane_run.clock.now() < BEGINS + minutes(1_000) {
+                let start = job().promised_start();
+                let mut seen = seen.lock().unwrap();
+                if let Some(start) = start.filter(|start| seen.last() != Some(start)) {
+                    seen.push(start);
+                }
+                drop(seen);
+                plane_run.until(plane_run.clock.now() + DurationMs::from_secs(1)).await;
+            }
+            job()
+        });
+        match end.unwrap() {
+            End::Done(_, job) => {
+                let promised = promised.lock().unwrap().clone();
+                return Story { job, promised };
+            }
+            End::Killed(at) => begins = at + DurationMs::from_secs(20),
+        }
+    }
+}
+
+/// When payloads began.
+fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
+    environment.world.read(|world| {
+        let entries = world.ledger().entries();
+        entries.iter().filter(|entry| entry.deed == Deed::Began).map(|entry| entry.at).collect()
+    })
+}
+
+/// Reservations that sites hold.
+fn held(world: &World) -> usize {
+    world.sites().iter().flat_map(|site| site.leases()).count()
+}
+
+fn only_ever_earlier(promised: &[Timestamp]) -> bool {
+    promised.windows(2).all(|pair| pair[1] < pair[0])
+}
+
+#[test]
+fn an_early_end_moves_a_flexible_reservation_forward() {
+    let environment = environment([60, 240], 1);
+    let Story { job, promised } = run(&environment, &wide(1, true), &[], 1);
+    assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
+    let (first, last) = (promised[0], promised[promised.len() - 1]);
+    assert!(first >= BEGINS + minutes(240), "when the local jobs were to end: {promised:?}");
+    assert!(only_ever_earlier(&promised), "{promised:?}");
+    let soon = BEGINS + minutes(60)..BEGINS + minutes(62);
+    assert!(soon.contains(&last), "when one of them did end: {promised:?}");
+    assert!(began(&environment)[0] < soon.end + MINUTE);
+    assert!(environment.world.read(held) == 0);
+}
+
+#[test]
+fn a_reservation_that_may_not_be_moved_stays_where_it_is() {
+    let environment = environment([60, 240], 1);
+    let Story { job, promised } = run(&environment, &wide(1, false), &[], 1);
+    assert_eq!(job.phase.kind(), PhaseKind::Finished);
+    assert_eq!(promised.len(), 1, "{promised:?}");
+    assert!(began(&environment)[0] >= BEGINS + minutes(240));
+}
+
+#[test]
+fn parts_of_a_job_come_forward_together_or_not_at_all() {
+    // They fill more than one site.
+    let environment = environment([60, 90], 2);
+    let Story { job, promised } = run(&environment, &wide(2, true), &[], 2);
+    assert_eq!(job.phase.kind(), PhaseKind::Finished);
+    let last = promised[promised.len() - 1];
+    let soon = BEGINS + minutes(90)..BEGINS + minutes(92);
+    assert!(soon.contains(&last) && only_ever_earlier(&promised), "{promised:?}");
+    let placed = job.components.iter().filter_map(|c| c.placement.as_ref());
+    let sites: BTreeSet<&SiteName> = placed.map(|placement| &placement.site).collect();
+    assert_eq!(sites.len(), 2);
+}
+
+#[test]
+fn a_move_lives_through_deaths_of_the_control_plane() {
+    for seed in 1..=10_u64 {
+        let environment = environment([60, 240], seed);
+        let deaths: Vec<u64> = (0..6).map(|death| 3_600 + death * 29 + seed).collect();
+        let Story { job, promised } = run(&environment, &wide(1, true), &deaths, seed);
+        assert_eq!(job.phase.kind(), PhaseKind::Finished, "seed {seed}: {job:?}");
+        assert!(only_ever_earlier(&promised) && promised.len() > 1, "seed {seed}: {promised:?}");
+        assert_eq!(environment.world.read(held), 0, "seed {seed}: held by nobody");
+    }
+}
