@@ -13,6 +13,7 @@ use anyhow::Result;
 use super::floors;
 use super::report::Report;
 pub(super) use plane::{Scene, granting_scene, job};
+pub(super) use stub::{NAME_LABEL, PROCESSORS};
 
 pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::new("place");

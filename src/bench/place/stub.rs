@@ -19,7 +19,9 @@ use tokio::sync::watch;
 use super::granting::Grants;
 
 /// Processors of every site.
-pub(super) const PROCESSORS: u32 = 1_000_000;
+pub(crate) const PROCESSORS: u32 = 1_000_000;
+/// The label that tells sites apart.
+pub(crate) const NAME_LABEL: &str = "name";
 const HOST: &str = "node";
 const SIGKILL: i32 = 9;
 
@@ -236,7 +238,7 @@ impl Site for StubSite {
         Ok(SiteDescription {
             total: self.all(),
             largest_component: self.all(),
-            labels: Labels::new(),
+            labels: Labels::from([(NAME_LABEL.into(), [self.name.as_str().into()].into())]),
             capabilities: Capabilities {
                 reservations: self.grants.is_some(),
                 ..Capabilities::default()

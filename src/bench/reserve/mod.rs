@@ -1,6 +1,7 @@
-//! Reservations: what a question to a timeline takes, the search for a co-allocation, and jobs
-//! that are promised a start through the actors.
+//! Reservations: what a question to a timeline takes, the search for a co-allocation,
+//! rescheduling, and jobs that are promised a start through the actors.
 
+mod flexco;
 mod plane;
 mod search;
 mod timelines;
@@ -15,6 +16,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::new("reserve");
     timelines::bench(&mut report, quick)?;
     search::bench(&mut report, quick)?;
+    flexco::bench(&mut report, quick)?;
     plane::bench(&mut report, place, quick)?;
     Ok(report)
 }

@@ -2,20 +2,29 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use cospan_actors::journal::Change;
+use cospan_actors::shared::Committed;
 use cospan_domain::acquire::ReservationWish;
+use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::PhaseKind;
+use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::reserve::StartWindow;
-use cospan_domain::units::DurationMs;
+use cospan_domain::reserve::coallocation::Step;
+use cospan_domain::units::{DurationMs, Timestamp};
+use tokio::sync::broadcast::Receiver;
 
-use crate::bench::place::{Scene, granting_scene, job};
+use super::quantile;
+use crate::bench::place::{NAME_LABEL, PROCESSORS, Scene, granting_scene, job};
 use crate::bench::report::Report;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const DAY: DurationMs = DurationMs::from_secs(86_400);
+/// Longest that one co-allocation is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()> {
     let share = move |count: usize| if quick { count / 10 } else { count };
@@ -26,6 +35,10 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     let parts = &[1, 1, 1];
     let rate = granting_scene(&place.join("three"), 3, move |s| promised(s, share(2_000), parts))?;
     report.figure("coalloc_per_s", rate, "1/s", ">= 300");
+    crate::cli::progress("augmenting paths of length 3");
+    let mut taken = granting_scene(&place.join("path"), 3, move |s| augmented(s, share(200)))?;
+    report.figure("augment_ms", quantile(&mut taken, 0.99) * 1e3, "ms", "<= 10");
+    report.figure("augment_p50_ms", quantile(&mut taken, 0.5) * 1e3, "ms", "");
     Ok(())
 }
 
@@ -35,7 +48,7 @@ async fn promised(scene: Scene, jobs: usize, components: &'static [u32]) -> Resu
     let wish = |number: usize| {
         let earliest = earliest + DurationMs(number as u64 * 1_000);
         let window = StartWindow::new(earliest, earliest + DAY);
-        ReservationWish { window, tolerance: DurationMs::ZERO }
+        ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false }
     };
     let begun = Instant::now();
     scene
@@ -47,4 +60,53 @@ async fn promised(scene: Scene, jobs: usize, components: &'static [u32]) -> Resu
         .await?;
     scene.until("all are promised a start", |p| Scene::count(p, PhaseKind::Placed) == jobs).await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Seconds of each of so many augmenting paths over three components: from the refusal that
+/// makes one necessary until each has a reservation, every step of it durable.
+async fn augmented(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
+    let first = scene.plane.now() + HOUR;
+    let mut taken = Vec::new();
+    for number in 0..jobs {
+        let spec = crossed(first + DurationMs(number as u64 * 2 * DAY.0))?;
+        let mut commits = scene.plane.shared().subscribe();
+        let id = scene.fill(1, |_| Ok(spec.clone())).await?.into_iter().next().context("a job")?;
+        taken.push(tokio::time::timeout(PATIENCE, path(&mut commits, id)).await??);
+    }
+    Ok(taken)
+}
+
+/// A job each of whose components fills a site. The first may use sites 0 and 1, the second 1
+/// and 2, the third 0 alone, where the first is already: it has to make way to where the second is.
+fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
+    let mut spec = JobSpec::clone(&*job(&[PROCESSORS; 3])?);
+    let window = StartWindow::exactly(start);
+    spec.run.reservation =
+        Some(ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false });
+    let sites = [&["s000", "s001"][..], &["s001", "s002"], &["s000"]];
+    for (component, sites) in spec.components.iter_mut().zip(sites) {
+        let rule = Rule::OneOf(sites.iter().map(|site| (*site).into()).collect());
+        component.constraints.push(Constraint { key: NAME_LABEL.into(), rule });
+    }
+    Ok(Arc::new(spec))
+}
+
+/// Seconds from the commit with which the job begins to go along a path to that with which it
+/// has all.
+async fn path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
+    let mut begun = None;
+    loop {
+        let committed = commits.recv().await?;
+        let Change::Job { new, .. } = &*committed.change else { continue };
+        let Some(reservation) = new.reservation.as_deref().filter(|_| new.id == id) else {
+            continue;
+        };
+        let step = &reservation.search.step;
+        match (step, begun) {
+            (Step::Augment { .. }, None) => begun = Some(Instant::now()),
+            (Step::Check { .. }, Some(begun)) => return Ok(begun.elapsed().as_secs_f64()),
+            (Step::Release { .. }, _) => bail!("a job was not co-allocated"),
+            _ => {}
+        }
+    }
 }
