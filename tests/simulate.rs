@@ -261,6 +261,62 @@ fn each_job_can_have_a_file_of_its_own_at_several_sites() {
     }
 }
 
+/// Sites that grant reservations, with local users who say that they take longer than they do.
+fn reserving(flexible: bool) -> TempDir {
+    let site = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nnodes = 16\nreserves = true\n[site.local_load]\n\
+             model = \"poisson\"\nutilization = 0.6\nmean_run_time = \"30m\"\nsizes = [4, 8]\n\
+             estimates = \"tsafrir\"\n"
+        )
+    };
+    let place = place();
+    let wanted = format!("[reservations]\nwithin = \"2d\"\nflexible = {flexible}\n");
+    let grid = [site("delft"), site("leiden"), wanted].concat();
+    fs::write(place.path().join("grid.toml"), grid).unwrap();
+    place
+}
+
+#[test]
+fn promised_starts_come_forward_in_a_simulation_if_they_may() {
+    let words = "--model poisson --jobs 30 --sizes 2x6,8 --interarrival 30m";
+    let mut moves = Vec::new();
+    for flexible in [false, true] {
+        let place = reserving(flexible);
+        simulated(&place, words);
+        let run = &summary(&place, "simulation")["runs"][0];
+        let counted = |what: &str| run["counters"][what].as_u64().unwrap();
+        assert_eq!(run["jobs"]["done"], 30, "{run}");
+        assert!(counted("reservations confirmed") >= 30);
+        moves.push(counted("promised starts brought forward"));
+        let gantt = fs::read_dir(place.path().join("simulation/figures")).unwrap();
+        let gantt = gantt.map(|entry| entry.unwrap().path());
+        let gantt = gantt.into_iter().find(|path| path.to_string_lossy().contains("gantt"));
+        let drawn = fs::read_to_string(gantt.unwrap()).unwrap();
+        assert!(drawn.contains("class=\"booking\""), "each reservation has its outline");
+        assert_eq!(drawn.contains("given back at"), flexible, "and those that were left");
+    }
+    assert!(moves[0] == 0 && moves[1] > 0, "{moves:?}");
+}
+
+#[test]
+fn the_published_model_ends_no_later_the_more_it_may_move() {
+    let place = place();
+    let words = "--model lublin --jobs 200 --split above:16 --estimates tsafrir \
+                 --policy flexco-rigid,flexco-shift,flexco-remap";
+    simulated(&place, words);
+    let summary = summary(&place, "simulation");
+    let runs = summary["runs"].as_array().unwrap();
+    let counted = |run: usize, what: &str| runs[run]["counters"][what].as_u64().unwrap();
+    for run in 0..3 {
+        assert_eq!(counted(run, "metajobs ended"), counted(0, "metajobs ended"));
+        let all = counted(run, "metajobs ended") + counted(run, "local jobs ended");
+        assert_eq!(counted(run, "all jobs ended"), all);
+    }
+    assert_eq!(counted(0, "plans of metajobs replaced"), 0);
+    assert!(counted(2, "plans of metajobs replaced") > 0);
+}
+
 #[test]
 fn several_values_are_compared_seed_by_seed() {
     let place = place();

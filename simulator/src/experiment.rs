@@ -20,6 +20,7 @@ use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::bookings::Bookings;
 use super::call_faults::CallFaultModel;
 use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::handle::WorldHandle;
@@ -114,6 +115,8 @@ pub struct Outcome<T> {
     pub moved: u64,
     /// The round that each attempt belongs to, as far as its site answered.
     pub rounds: BTreeMap<AttemptKey, Round>,
+    /// The reservations that jobs had.
+    pub bookings: Bookings,
 }
 
 /// An attempt of a component of a job.
@@ -180,7 +183,7 @@ pub fn run<T: 'static>(
         End::Done(at, done) => done.map(|()| at)?,
         End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
     };
-    let Watched { ended: mut jobs, live, queue, changes, moved, rounds, .. } =
+    let Watched { ended: mut jobs, live, queue, changes, moved, rounds, bookings, .. } =
         watched.replace(Watched::new(keep));
     jobs.extend(live.into_values().map(|job| keep(&job)));
     Ok(Outcome {
@@ -193,6 +196,7 @@ pub fn run<T: 'static>(
         messages: cospan_actors::chaos::messages() - messages,
         moved,
         rounds,
+        bookings,
     })
 }
 
@@ -206,6 +210,7 @@ struct Watched<T> {
     changes: u64,
     moved: u64,
     rounds: BTreeMap<AttemptKey, Round>,
+    bookings: Bookings,
     first_counts: bool,
     /// Copies of jobs that have finished.
     superfluous: Vec<JobId>,
@@ -216,7 +221,7 @@ impl<T> Watched<T> {
         let (waiting, live) = (BTreeSet::new(), BTreeMap::new());
         let (ended, queue, rounds) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (first_counts, superfluous) = (false, Vec::new());
-        let (changes, moved) = (0, 0);
+        let (changes, moved, bookings) = (0, 0, Bookings::default());
         Self {
             keep,
             waiting,
@@ -226,6 +231,7 @@ impl<T> Watched<T> {
             changes,
             moved,
             rounds,
+            bookings,
             first_counts,
             superfluous,
         }
@@ -243,6 +249,7 @@ impl<T> Watched<T> {
                     |event: &&JobEvent| matches!(event.what, Happened::ComponentMoved { .. });
                 self.moved += events.iter().filter(moves).count() as u64;
                 self.note_rounds(new, events);
+                self.bookings.note(new, events);
                 match matches!(new.phase, Phase::Queued { .. }) {
                     true => self.waiting.insert(new.id),
                     false => self.waiting.remove(&new.id),

@@ -2,12 +2,14 @@
 //! actors, the domain and the journal's core are those of the server; only the
 //! world, time and chance are simulated. One arbiter, no thread, no file, no socket.
 
+pub mod bookings;
 pub mod call_faults;
 pub mod clock;
 pub mod control_plane_run;
 #[cfg(test)]
 mod disk_tests;
 pub mod experiment;
+pub mod flexco;
 #[cfg(test)]
 mod forward_tests;
 pub mod handle;

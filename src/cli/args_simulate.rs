@@ -112,8 +112,9 @@ pub(crate) struct WorkloadArgs {
 #[command(next_help_heading = "Runs")]
 pub(crate) struct RunArgs {
     /// Placement policies; also the rivals that mrs was compared with when it was published, which
-    /// no server has: rival-backfill, rival-replication and rival-replication-cancel. [default: as
-    /// configured, else worst-fit]
+    /// no server has: rival-backfill, rival-replication and rival-replication-cancel; and FlexCo's
+    /// own model without the control plane: flexco-rigid, flexco-shift and flexco-remap. [default:
+    /// as configured, else worst-fit]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) policy: Vec<PolicyName>,
     /// Lets policies that can split a job themselves do so, mrs too; else each job has the

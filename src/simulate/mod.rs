@@ -9,10 +9,12 @@
 //! record for each, [`report`] makes tables, figures and a page of them.
 
 mod attempts;
+mod flexco;
 pub mod grid;
 mod observe;
 mod once;
 pub mod report;
+mod reservations;
 mod rivals;
 mod settings;
 mod streams;
@@ -20,7 +22,9 @@ mod study;
 pub mod workload;
 mod world;
 
+pub use flexco::FLEXCO;
 pub use once::{Notes, SimulateError};
+pub use reservations::Reservations;
 pub use rivals::{Copies, RIVALS, Rival};
 pub use settings::settings;
 pub use study::{RunName, Study, Variant, Watcher, run};

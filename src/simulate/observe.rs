@@ -6,6 +6,7 @@ use cospan_domain::ids::{Round, SiteName};
 use cospan_domain::job::accounting::Accounting;
 use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::units::Timestamp;
+use cospan_simulator::bookings::Booking;
 use cospan_simulator::experiment::{AttemptKey, Outcome};
 use cospan_simulator::world::cluster::{self, Cluster};
 use cospan_simulator::world::ledger::{Deed, Entry};
@@ -13,7 +14,8 @@ use cospan_simulator::world::{SiteIndex, World};
 
 use super::attempts;
 use super::report::{
-    AttemptRow, Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace,
+    AttemptRow, Bar, BookingBar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord,
+    SiteTrace,
 };
 
 /// Bars of a site that are kept for its Gantt chart, which shows the time around the
@@ -43,7 +45,8 @@ pub(super) fn record(
     let longest = outcome.queue.iter().rev().max_by_key(|(_, waiting)| *waiting);
     let busy = longest.map_or(began, |(at, _)| *at);
     let attempts = outcome.world.read(|world| attempt_rows(world, &outcome.rounds));
-    let sites = outcome.world.read(|world| traces(world, &attempts, busy, ended));
+    let bookings = outcome.bookings.all();
+    let sites = outcome.world.read(|world| traces(world, &attempts, bookings, (busy, ended)));
     let step = |&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting };
     RunRecord {
         label: label.to_owned(),
@@ -64,7 +67,12 @@ fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
         |count: fn(&Setbacks) -> u32| jobs.clone().map(|job| u64::from(count(&job.setbacks))).sum();
     let local = |world: &World| world.sites().iter().map(Cluster::local_ended).sum();
     let deeds = |world: &World| killed_by_nodes(world.ledger().entries());
-    BTreeMap::from([
+    let (bookings, moves) = (outcome.bookings.all().len(), outcome.bookings.moves());
+    let reserved = [
+        ("reservations confirmed".to_owned(), bookings as u64),
+        ("promised starts brought forward".to_owned(), moves),
+    ];
+    let counters = BTreeMap::from([
         ("durable changes".to_owned(), outcome.changes),
         ("local jobs ended".to_owned(), outcome.world.read(local)),
         ("components killed by failing nodes".to_owned(), outcome.world.read(deeds)),
@@ -74,7 +82,8 @@ fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
         ("rounds aborted".to_owned(), sum(|setbacks| setbacks.rounds)),
         ("errors of jobs themselves".to_owned(), sum(|setbacks| setbacks.own_errors)),
         ("inputs lost".to_owned(), sum(|setbacks| setbacks.inputs)),
-    ])
+    ]);
+    counters.into_iter().chain(reserved.into_iter().filter(|_| bookings > 0)).collect()
 }
 
 fn killed_by_nodes(entries: &[Entry]) -> u64 {
@@ -133,8 +142,8 @@ fn attempt_rows(world: &World, rounds: &BTreeMap<AttemptKey, Round>) -> Vec<Atte
 fn traces(
     world: &World,
     attempts: &[AttemptRow],
-    busy: Timestamp,
-    ended: Timestamp,
+    bookings: &[Booking],
+    (busy, ended): (Timestamp, Timestamp),
 ) -> Vec<SiteTrace> {
     let trace = |(place, site): (usize, &Cluster)| {
         let ours = attempts.iter().filter(|row| row.site == place);
@@ -153,9 +162,22 @@ fn traces(
             load: site.load().iter().map(load_step).collect(),
             bars,
             bars_dropped,
+            bookings: booked(bookings, site.name()).take(BARS_MAX).collect(),
         }
     };
     world.sites().iter().enumerate().map(trace).collect()
+}
+
+/// The reservations at a site.
+fn booked<'a>(
+    bookings: &'a [Booking],
+    site: &'a SiteName,
+) -> impl Iterator<Item = BookingBar> + 'a {
+    bookings.iter().filter(move |booking| booking.site == *site).map(|booking| {
+        let Booking { from, to, processors, made, left, .. } = *booking;
+        let (job, component) = (booking.job.0, booking.component.0);
+        BookingBar { from, to, processors, job, component, made, left }
+    })
 }
 
 fn load_step(step: &cluster::LoadStep) -> LoadStep {

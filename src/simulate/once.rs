@@ -12,13 +12,14 @@ use thiserror::Error;
 
 use super::grid::{BuildError, BuildOptions, BuiltGrid, Grid, SiteNotes};
 use super::report::RunRecord;
+use super::reservations::Wishes;
 use super::rivals::Copies;
 use super::streams::stream;
 use super::study::{Study, Variant};
 use super::workload::{
     Replica, Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, load,
 };
-use super::{observe, world};
+use super::{flexco, observe, world};
 
 /// When every simulation begins: midnight of 1 January 2000, UTC.
 pub(super) const BEGINS: Timestamp = Timestamp(946_684_800_000);
@@ -71,11 +72,18 @@ pub struct Notes {
     pub load: Option<f64>,
 }
 
+/// What runs it.
+enum Engine {
+    /// The control plane, over a simulated world.
+    Plane(Box<(Experiment, Surroundings)>),
+    /// FlexCo's own model.
+    FlexCo(flexco::Model),
+}
+
 /// A run that is ready to begin.
 pub(super) struct Ready {
     name: String,
-    experiment: Experiment,
-    surroundings: Surroundings,
+    engine: Engine,
     label: String,
     seed: u64,
     /// What there is to say.
@@ -113,10 +121,19 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
         workload: workload.complaints.clone(),
         sites: built.complaints.clone(),
     };
-    let (experiment, mut surroundings) =
-        experiment(study, variant, seed, workload, &built).map_err(broken)?;
-    surroundings.until = Some(BEGINS + until);
-    Ok(Ready { name, experiment, surroundings, label: variant.label.clone(), seed, notes })
+    let engine = match variant.flexco {
+        Some(allowed) => {
+            let model = flexco::Model::new(&built, &workload.jobs, allowed, seed, BEGINS);
+            Engine::FlexCo(model.map_err(broken)?)
+        }
+        None => {
+            let ready = experiment(study, variant, seed, workload, &built);
+            let (experiment, mut surroundings) = ready.map_err(broken)?;
+            surroundings.until = Some(BEGINS + until);
+            Engine::Plane(Box::new((experiment, surroundings)))
+        }
+    };
+    Ok(Ready { name, engine, label: variant.label.clone(), seed, notes })
 }
 
 fn experiment(
@@ -134,7 +151,11 @@ fn experiment(
     let (variant, count) = (variant.clone(), workload.jobs.len());
     let variant_copies = variant.copies;
     let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);
-    let jobs = workload.jobs.into_iter().map(move |job| world::planned(&job, &variant, slowdown));
+    let mut wishes = Wishes::new(study.grid.reservations, seed);
+    let jobs = workload.jobs.into_iter().map(move |job| {
+        let wish = wishes.draw(job.at);
+        world::planned(&job, &variant, slowdown, wish)
+    });
     let pace = Pace { launch_max: study.launch_max, ..Pace::default() };
     let fault_rates = FaultRates { way_max: WAY_MAX, ..FaultRates::default() };
     let experiment = Experiment {
@@ -157,10 +178,16 @@ impl Ready {
         self,
         progress: impl Fn(Timestamp, usize) + 'static,
     ) -> Result<RunRecord, SimulateError> {
-        let Self { name, experiment, surroundings, label, seed, notes } = self;
-        let outcome = run(experiment, surroundings, observe::keep, Rc::new(progress))
-            .map_err(|cause| SimulateError::Run { name, cause })?;
-        let mut record = observe::record(&label, seed, BEGINS, outcome);
+        let Self { name, engine, label, seed, notes } = self;
+        let record = match engine {
+            Engine::Plane(ready) => {
+                let (experiment, surroundings) = *ready;
+                run(experiment, surroundings, observe::keep, Rc::new(progress))
+                    .map(|outcome| observe::record(&label, seed, BEGINS, outcome))
+            }
+            Engine::FlexCo(model) => model.run(&label, seed).map_err(Into::into),
+        };
+        let mut record = record.map_err(|cause| SimulateError::Run { name, cause })?;
         record.counters.extend(notes.counters());
         Ok(record)
     }

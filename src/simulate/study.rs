@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::PolicyName;
+use cospan_domain::reserve::flexco::Operations;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::world::batch::Discipline;
 
@@ -53,6 +54,8 @@ pub struct Variant {
     pub copies: Copies,
     /// Whether the policy may split jobs, if it can.
     pub flexible: bool,
+    /// FlexCo's own model in the place of the control plane, with these operations.
+    pub flexco: Option<Operations>,
 }
 
 /// Which run is meant.

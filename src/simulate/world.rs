@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{
@@ -49,7 +50,7 @@ fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
         discipline: site.discipline,
         local_jobs: site.local_jobs.clone(),
         queues: site.queues,
-        reserves: false,
+        reserves: site.reserves,
         files: site.files.iter().map(file).collect::<Result<_, InvalidId>>()?,
     })
 }
@@ -126,6 +127,7 @@ pub(super) fn planned(
     job: &workload::PlannedJob,
     variant: &Variant,
     slowdown: Slowdown,
+    wish: Option<ReservationWish>,
 ) -> anyhow::Result<PlannedJob> {
     let wall_time = slowdown.at_worst(job.estimate);
     let mut spec = jobs::job(&job.components, job.run_time, wall_time, 0)?;
@@ -141,6 +143,10 @@ pub(super) fn planned(
     let splits = variant.flexible && takes(&Request::Flexible(Flexible::default()));
     if splits || !takes(&Request::NonFixed) {
         merge(&mut spec);
+    }
+    // What a policy divides itself cannot be reserved.
+    if let Some(wish) = wish.filter(|_| spec.request == Request::NonFixed) {
+        spec.run.reservation = Some(wish);
     }
     if !variant.rerunnable {
         spec.rerunnable = false;

@@ -9,6 +9,7 @@ use cospan_actors::settings::Settings;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::placement::find_policy;
+use cospan_domain::reserve::flexco::Operations;
 use cospan_domain::units::Bytes;
 use cospan_simulator::logs::OnBad;
 use cospan_simulator::world::batch::Discipline;
@@ -24,7 +25,7 @@ use crate::config::Config;
 use crate::simulate::grid::{Grid, GridError};
 use crate::simulate::report::{Report, ReportError, write_report};
 use crate::simulate::workload::{Estimates, OwnFiles, Source, WorkloadOptions};
-use crate::simulate::{self, Copies, Rival, SimulateError, Study, Variant, Watcher};
+use crate::simulate::{self, Copies, FLEXCO, Rival, SimulateError, Study, Variant, Watcher};
 use progress::Display;
 
 /// A grid to begin with.
@@ -176,7 +177,7 @@ fn priority(class: ClassArg) -> Priority {
 /// Every combination of the values given. A label names what differs, or else the policy.
 fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliError> {
     for policy in &args.policy {
-        if Rival::named(policy.as_str()).is_none() {
+        if Rival::named(policy.as_str()).is_none() && flexco(policy).is_none() {
             find_policy(policy)
                 .map_err(|error| CliError::usage(error.to_string(), "correct --policy"))?;
         }
@@ -190,11 +191,13 @@ fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliErr
         rerunnable: true,
         copies: Copies::One,
         flexible: args.flexible,
+        flexco: None,
     };
     let mut variants = varied(vec![plain], &args.policy, |variant, policy| {
-        match Rival::named(policy.as_str()) {
-            Some(rival) => (variant.policy, variant.copies) = (Rival::policy(), rival.copies),
-            None => variant.policy = policy.clone(),
+        match (Rival::named(policy.as_str()), flexco(policy)) {
+            (Some(rival), _) => (variant.policy, variant.copies) = (Rival::policy(), rival.copies),
+            (None, Some(allowed)) => variant.flexco = Some(allowed),
+            (None, None) => variant.policy = policy.clone(),
         }
         policy.to_string()
     });
@@ -247,6 +250,12 @@ fn varied<T>(
     let pairs =
         variants.iter().flat_map(|variant| values.iter().map(move |value| (variant, value)));
     pairs.map(|(variant, value)| with(variant, value)).collect()
+}
+
+/// What FlexCo may move that is asked for in the place of a policy.
+fn flexco(policy: &PolicyName) -> Option<Operations> {
+    let named = FLEXCO.into_iter().find(|(name, _)| *name == policy.as_str());
+    named.map(|(_, allowed)| allowed)
 }
 
 fn discipline(name: SchedulerArg) -> (&'static str, Discipline) {

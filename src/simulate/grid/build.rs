@@ -73,6 +73,8 @@ pub struct BuiltSite {
     pub files: BTreeMap<LogicalName, Bytes>,
     /// Whether components may wait in its queue.
     pub queues: bool,
+    /// Whether it grants reservations.
+    pub reserves: bool,
     /// What each of its processors does, if anybody said.
     pub power_per_processor: Option<Mflops>,
 }
@@ -221,6 +223,7 @@ fn quiet(site: &GridSite) -> BuiltSite {
         black_holes: Vec::new(),
         files: site.files.clone(),
         queues: site.queues,
+        reserves: site.reserves,
         power_per_processor: site.power_per_processor,
     }
 }

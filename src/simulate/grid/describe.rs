@@ -32,6 +32,7 @@ impl GridSite {
             discipline_name(self.discipline),
         )];
         parts.extend(self.queues.then(|| "components may wait in its queue".to_owned()));
+        parts.extend(self.reserves.then(|| "grants reservations".to_owned()));
         let each = |power: Mflops| format!("{} GFLOPS each processor", power.0 as f64 / 1e3);
         parts.extend(self.power_per_processor.map(each));
         parts.extend(self.local_load.as_ref().map(LocalLoad::describe));

@@ -25,6 +25,7 @@ use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 use thiserror::Error;
 
+use crate::simulate::reservations::Reservations;
 use crate::simulate::workload::Estimates;
 use cospan_simulator::world::batch::Discipline;
 
@@ -50,6 +51,8 @@ pub struct Grid {
     pub links: Vec<GridLink>,
     /// What holds between sites without a link of their own.
     pub network: NetworkDefaults,
+    /// Which jobs are to be promised a start.
+    pub reservations: Option<Reservations>,
 }
 
 /// A site.
@@ -73,6 +76,8 @@ pub struct GridSite {
     pub files: BTreeMap<LogicalName, Bytes>,
     /// Whether components may wait in its queue, where nothing that serves them is idle.
     pub queues: bool,
+    /// Whether it grants reservations. Then nothing waits there.
+    pub reserves: bool,
     /// What each of its processors does, for jobs that ask for computing power.
     pub power_per_processor: Option<Mflops>,
 }

@@ -1,6 +1,7 @@
 //! From the text of a grid file to a [`Grid`].
 
 mod links;
+mod reservations;
 mod site;
 
 use std::cell::RefCell;
@@ -53,7 +54,7 @@ impl<'f> Reading<'f> {
     }
 
     fn read(&mut self, root: &Table<'_, '_>) -> Option<Grid> {
-        root.only(&["site", "link", "network"]);
+        root.only(&["site", "link", "network", "reservations"]);
         let tables = root.tables("site");
         let count = tables.as_ref().map(Vec::len);
         if let Some(count) = count.filter(|count| !(1..=SITES_MAX).contains(count)) {
@@ -65,7 +66,13 @@ impl<'f> Reading<'f> {
             tables.iter().flatten().map(|table| self.site(table)).collect();
         let network = links::defaults(root);
         let links = links::links(root, &self.names, network.unwrap_or_default());
-        Some(Grid { sites: sites.into_iter().collect::<Option<_>>()?, links, network: network? })
+        let reservations = reservations::reservations(root, &sites);
+        Some(Grid {
+            sites: sites.into_iter().collect::<Option<_>>()?,
+            links,
+            network: network?,
+            reservations: reservations?,
+        })
     }
 
     fn site(&mut self, table: &Table<'_, '_>) -> Option<GridSite> {

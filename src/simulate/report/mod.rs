@@ -35,8 +35,8 @@ pub use groups::GroupSummary;
 pub use jobs_csv::{COLUMNS, Column, jobs_csv};
 pub use output::{OutputFile, Report, ReportError, render, write_report};
 pub use record::{
-    AttemptRow, Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SLOWDOWN_THRESHOLD,
-    SiteTrace,
+    AttemptRow, Bar, BookingBar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord,
+    SLOWDOWN_THRESHOLD, SiteTrace,
 };
 pub use stats::{Distribution, Interval, mean, quantile, t_975};
 pub use summary::{JobCounts, LoadShares, RunSummary, SiteSummary};

@@ -57,6 +57,9 @@ pub struct SiteTrace {
     pub bars: Vec<Bar>,
     /// Bars that the run did not keep, to save memory.
     pub bars_dropped: u64,
+    /// Reservations that jobs had there.
+    #[serde(default)]
+    pub bookings: Vec<BookingBar>,
 }
 
 /// Use of a site's processors from an instant until the next step.
@@ -116,6 +119,29 @@ pub struct Bar {
     pub job: Option<u64>,
     /// The component of that job, from 0.
     pub component: Option<u32>,
+}
+
+/// A reservation in the Gantt chart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BookingBar {
+    /// When it begins.
+    #[serde(with = "millis")]
+    pub from: Timestamp,
+    /// When it ends.
+    #[serde(with = "millis")]
+    pub to: Timestamp,
+    /// How many processors.
+    pub processors: u32,
+    /// The job.
+    pub job: u64,
+    /// The component of that job, from 0.
+    pub component: u32,
+    /// When it was confirmed.
+    #[serde(with = "millis")]
+    pub made: Timestamp,
+    /// When it went back without having served its job, if it did.
+    #[serde(with = "millis::optional")]
+    pub left: Option<Timestamp>,
 }
 
 /// One attempt of a component at a site.

@@ -38,6 +38,7 @@ pub(super) fn site(
         "black_holes",
         "files",
         "queues",
+        "reserves",
         "gflops_per_processor",
     ]);
     let nodes = table.required("nodes", |value| whole(value, 1..=NODES_MAX));
@@ -47,6 +48,11 @@ pub(super) fn site(
     let discipline = table.or("scheduler", Discipline::Easy, |value| word(value, &disciplines));
 
     let queues = table.or("queues", false, yes_or_no);
+    let reserves = table.or("reserves", false, yes_or_no);
+    if queues == Some(true) && reserves == Some(true) {
+        let message = format!("{} has both queues and reserves", table.title());
+        table.wrong(table.at(), message, "drop one: where reservations are granted nothing waits");
+    }
 
     let power = table.has("gflops_per_processor").then(|| power(table));
 
@@ -67,6 +73,7 @@ pub(super) fn site(
         black_holes: all_or_none(black_holes)?,
         files: files.unwrap_or_default(),
         queues: queues?,
+        reserves: reserves?,
         power_per_processor: all_or_none(power)?,
     })
 }

@@ -9,7 +9,7 @@ use super::axes::{self, TimeAxis, text_width};
 use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
 use super::lanes::{self, Blocks};
 use super::{Group, WIDTH, legend};
-use crate::simulate::report::record::{Bar, LoadKind, RunRecord, SiteTrace};
+use crate::simulate::report::record::{Bar, BookingBar, LoadKind, RunRecord, SiteTrace};
 use crate::simulate::report::show;
 use crate::simulate::report::steps::Span;
 
@@ -30,6 +30,7 @@ const SHADES: u64 = 3;
 struct Row<'a> {
     site: &'a SiteTrace,
     bars: Vec<(&'a Bar, Blocks)>,
+    bookings: Vec<(&'a BookingBar, Blocks)>,
 }
 
 /// What is drawn.
@@ -45,7 +46,9 @@ pub(super) fn figure(group: &Group<'_>, name: &str) -> Figure {
     let title = title(group, &chart);
     let note = note(group, &chart);
     let mut drawing = Drawing::new(WIDTH, &title, &note);
-    let mut top = legend::draw(&mut drawing, &legend::load_kinds(), 50.0, WIDTH);
+    let mut kinds = legend::load_kinds();
+    kinds.extend(legend::bookings().into_iter().filter(|_| chart.has_bookings()));
+    let mut top = legend::draw(&mut drawing, &kinds, 50.0, WIDTH);
     let mut plot = Area { left: LEFT, top, width: WIDTH - LEFT - 14.0, height: 0.0 };
     for row in &chart.rows {
         plot = Area { top: top + 26.0, height: height(row.site), ..plot };
@@ -91,7 +94,9 @@ fn placed(run: &RunRecord, window: Span, most: usize) -> Chart<'_> {
         let mut bars: Vec<&Bar> = within(site, window).take(most).collect();
         bars.sort_by_key(|bar| bar.from);
         let blocks = lanes::assign(&bars, site.processors);
-        Row { site, bars: bars.into_iter().zip(blocks).collect() }
+        let bars: Vec<_> = bars.into_iter().zip(blocks).collect();
+        let bookings = booked(site, &bars, window, most);
+        Row { site, bars, bookings }
     };
     let mut rows: Vec<Row<'_>> = run.sites.iter().map(row).collect();
     if rows.len() > SITES {
@@ -99,6 +104,24 @@ fn placed(run: &RunRecord, window: Span, most: usize) -> Chart<'_> {
         rows.truncate(SITES);
     }
     Chart { window, rows }
+}
+
+/// The reservations of a window: where their components ran, else on the lowest processors.
+fn booked<'a>(
+    site: &'a SiteTrace,
+    bars: &[(&Bar, Blocks)],
+    window: Span,
+    most: usize,
+) -> Vec<(&'a BookingBar, Blocks)> {
+    let seen = |booking: &&BookingBar| booking.from < window.to && booking.to > window.from;
+    let place = |booking: &'a BookingBar| {
+        let of = (Some(booking.job), Some(booking.component));
+        let ran = bars.iter().rfind(|(bar, _)| (bar.job, bar.component) == of);
+        let lowest = std::iter::once(0..booking.processors.min(site.processors)).collect();
+        let blocks = ran.filter(|_| booking.left.is_none()).map(|(_, blocks)| blocks.clone());
+        (booking, blocks.unwrap_or(lowest))
+    };
+    site.bookings.iter().filter(seen).take(most).map(place).collect()
 }
 
 /// When most jobs waited, for the first time; the begin if none ever did.
@@ -126,6 +149,12 @@ fn draw_row(drawing: &mut Drawing, row: &Row<'_>, axis: TimeAxis, plot: Area, ru
     for (bar, blocks) in &row.bars {
         draw_bar(drawing, bar, blocks, row.site, axis, plot, run);
     }
+    for (booking, blocks) in &row.bookings {
+        let (from, to) = (booking.from.max(run.began), booking.to.min(run.ended));
+        let path = outline((from, to), blocks, row.site, axis, plot, run).1;
+        let class = if booking.left.is_some() { "booking left" } else { "booking" };
+        drawing.path(class, &path, Some(&booking_tip(booking, run)));
+    }
     axes::base(drawing, plot, &[]);
 }
 
@@ -139,7 +168,25 @@ fn draw_bar(
     plot: Area,
     run: &RunRecord,
 ) {
-    let (left, right) = (axis.x(bar.from.since(run.began).0), axis.x(bar.to.since(run.began).0));
+    let (widest, path) = outline((bar.from, bar.to), blocks, site, axis, plot, run);
+    let shade = bar.job.map_or(0, |job| job % SHADES);
+    let class = format!("bar {} shade{shade}", legend::fill(bar.kind));
+    drawing.path(&class, &path, Some(&tip(bar, run)));
+    if let (Some(area), Some(job)) = (widest, bar.job) {
+        tag(drawing, &job.to_string(), bar.kind, area);
+    }
+}
+
+/// Where processors lie in the picture for some time: the largest block, and all of them.
+fn outline(
+    (from, to): (Timestamp, Timestamp),
+    blocks: &Blocks,
+    site: &SiteTrace,
+    axis: TimeAxis,
+    plot: Area,
+    run: &RunRecord,
+) -> (Option<Area>, PathText) {
+    let (left, right) = (axis.x(from.since(run.began).0), axis.x(to.since(run.began).0));
     let scale = plot.height / f64::from(site.processors.max(1));
     let area = |block: &std::ops::Range<u32>| Area {
         left,
@@ -149,13 +196,23 @@ fn draw_bar(
     };
     let mut path = PathText::default();
     blocks.iter().for_each(|block| path.rect(area(block)));
-    let shade = bar.job.map_or(0, |job| job % SHADES);
-    let class = format!("bar {} shade{shade}", legend::fill(bar.kind));
-    drawing.path(&class, &path, Some(&tip(bar, run)));
-    let widest = blocks.iter().max_by_key(|block| block.end - block.start).map(area);
-    if let (Some(area), Some(job)) = (widest, bar.job) {
-        tag(drawing, &job.to_string(), bar.kind, area);
-    }
+    (blocks.iter().max_by_key(|block| block.end - block.start).map(area), path)
+}
+
+/// A reservation in words.
+fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
+    let since = |at: Timestamp| at.since(run.began);
+    let left = booking.left.map(|at| format!(", given back at {}", since(at)));
+    format!(
+        "job {}, component {}: reserved, {}, {} to {}, since {}{}",
+        booking.job,
+        booking.component,
+        show::counted(booking.processors.into(), "processor"),
+        since(booking.from),
+        since(booking.to),
+        since(booking.made),
+        left.unwrap_or_default()
+    )
 }
 
 /// A job's number in the middle of its bar, if it fits.
@@ -192,6 +249,10 @@ impl Chart<'_> {
     /// Blocks of all bars.
     fn blocks(&self) -> usize {
         self.rows.iter().flat_map(|row| &row.bars).map(|(_, blocks)| blocks.len()).sum()
+    }
+
+    fn has_bookings(&self) -> bool {
+        self.rows.iter().any(|row| !row.bookings.is_empty())
     }
 
     /// Bars that found fewer processors than they take.

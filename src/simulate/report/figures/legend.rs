@@ -45,6 +45,12 @@ pub(super) fn load_kinds() -> Vec<(Sign, String)> {
     LoadKind::STACKED.into_iter().map(entry).collect()
 }
 
+/// The outlines of reservations.
+pub(super) fn bookings() -> [(Sign, String); 2] {
+    let entry = |class, words: &str| (Sign::Fill(class), words.to_owned());
+    [entry("booking", "reserved"), entry("booking left", "reserved until moved")]
+}
+
 /// Draws entries in as many rows as they need below `top`; answers where the
 /// next thing may begin.
 pub(super) fn draw(drawing: &mut Drawing, entries: &[(Sign, String)], top: f64, width: f64) -> f64 {

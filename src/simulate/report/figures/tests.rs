@@ -47,6 +47,7 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
             .collect(),
         bars: (0..bars).map(|at| bar(at / 9, at / 9 + 3, (at % 41) as u32, at)).collect(),
         bars_dropped: 3,
+        bookings: Vec::new(),
     };
     RunRecord {
         label: "crowded".to_owned(),

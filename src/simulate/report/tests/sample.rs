@@ -79,6 +79,7 @@ impl World {
             load: vec![LoadStep { at: Timestamp(BEGAN), running: 0, held: 0, local: 0, down: 0 }],
             bars: Vec::new(),
             bars_dropped: 0,
+            bookings: Vec::new(),
         };
         let mut at = BEGAN;
         let mut submit = |id: u64| {

@@ -1,0 +1,303 @@
+//! FlexCo's own model (Netto and Buyya, 2007): sites that plan their local jobs by conservative
+//! backfilling, and one scheduler that plans jobs over them and, if that is allowed, moves them as
+//! others end early. There is no control plane, no transfer and no failure.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::reserve::flexco::{MetaJob, Moved, Operations, Plans, Shape};
+use cospan_domain::reserve::timeline::{FOREVER, KindsError, Timeline};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
+
+use crate::world::cluster::LocalJob;
+
+/// A site, and what its own users submit, in order of time.
+#[derive(Debug, Clone)]
+pub struct FlexSite {
+    /// Its name.
+    pub name: SiteName,
+    /// Its processors.
+    pub processors: u32,
+    /// Its local jobs; one that is too large is refused.
+    pub local_jobs: Vec<LocalJob>,
+}
+
+/// A job that may span sites.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlexJob {
+    /// When it is submitted.
+    pub at: Timestamp,
+    /// Its processors.
+    pub processors: u32,
+    /// How long it runs within one site, at most as long as estimated.
+    pub run_time: DurationMs,
+    /// How long its user says it runs there.
+    pub estimate: DurationMs,
+    /// How much longer it runs over several sites.
+    pub overhead: PerMillion,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// When it was submitted.
+    pub submitted: Timestamp,
+    /// When it began.
+    pub began: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// What it would have run within one site.
+    pub alone: DurationMs,
+    /// How many processors of which site, by place.
+    pub parts: Vec<(usize, u32)>,
+    /// How often its plan was replaced.
+    pub moves: u32,
+}
+
+/// What became of all; `None`: refused, as there is not so much.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flexed {
+    /// The jobs that may span sites, as given.
+    pub jobs: Vec<Option<Ran>>,
+    /// The local jobs of each site, as given.
+    pub local: Vec<Vec<Option<Ran>>>,
+}
+
+/// Whose an id is: a local job of that site, or one that may span sites; and its place there.
+#[derive(Debug, Clone, Copy)]
+struct Whose {
+    site: Option<usize>,
+    place: usize,
+}
+
+struct Run<'a> {
+    sites: &'a [FlexSite],
+    jobs: &'a [FlexJob],
+    allowed: Operations,
+    plans: Plans,
+    whose: Vec<Whose>,
+    arrivals: Vec<(Timestamp, JobId)>,
+    starts: BTreeSet<(Timestamp, JobId)>,
+    ends: BinaryHeap<Reverse<(Timestamp, JobId)>>,
+    moves: BTreeMap<JobId, u32>,
+    done: Flexed,
+}
+
+/// Runs all jobs to their ends.
+///
+/// # Errors
+/// A site has more processors than can be planned with.
+pub fn run(
+    sites: &[FlexSite],
+    jobs: &[FlexJob],
+    allowed: Operations,
+) -> Result<Flexed, KindsError> {
+    let mut run = Run::new(sites, jobs, allowed)?;
+    let mut next_arrival = 0;
+    while let Some(now) = run.next(next_arrival) {
+        run.end_due(now);
+        run.begin_due(now);
+        while let Some((_, id)) = run.arrivals.get(next_arrival).filter(|(at, _)| *at <= now) {
+            let id = *id;
+            next_arrival += 1;
+            run.arrive(id, now)?;
+        }
+        run.begin_due(now);
+    }
+    Ok(run.done)
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        sites: &'a [FlexSite],
+        jobs: &'a [FlexJob],
+        allowed: Operations,
+    ) -> Result<Self, KindsError> {
+        let mut plans = Plans::default();
+        for site in sites {
+            let capacity = Resources::processors(site.processors);
+            plans.add_site(site.name.clone(), Timeline::new(Timestamp(0), &capacity)?);
+        }
+        let (mut whose, mut arrivals) = (Vec::new(), Vec::new());
+        let mut expect = |at: Timestamp, of: Whose| {
+            arrivals.push((at, JobId(whose.len() as u64)));
+            whose.push(of);
+        };
+        for (place, job) in jobs.iter().enumerate() {
+            expect(job.at, Whose { site: None, place });
+        }
+        for (site, local) in sites.iter().enumerate() {
+            for (place, job) in local.local_jobs.iter().enumerate() {
+                expect(job.at, Whose { site: Some(site), place });
+            }
+        }
+        arrivals.sort();
+        let local = sites.iter().map(|site| vec![None; site.local_jobs.len()]).collect();
+        let done = Flexed { jobs: vec![None; jobs.len()], local };
+        let (starts, ends, moves) = (BTreeSet::new(), BinaryHeap::new(), BTreeMap::new());
+        Ok(Self { sites, jobs, allowed, plans, whose, arrivals, starts, ends, moves, done })
+    }
+
+    /// When something happens next.
+    fn next(&self, next_arrival: usize) -> Option<Timestamp> {
+        let arrival = self.arrivals.get(next_arrival).map(|(at, _)| *at);
+        let start = self.starts.first().map(|(at, _)| *at);
+        let end = self.ends.peek().map(|Reverse((at, _))| *at);
+        [arrival, start, end].into_iter().flatten().min()
+    }
+
+    fn whose(&self, id: JobId) -> Option<Whose> {
+        self.whose.get(usize::try_from(id.0).ok()?).copied()
+    }
+
+    fn local_job(&self, of: Whose) -> Option<&'a LocalJob> {
+        self.sites.get(of.site?)?.local_jobs.get(of.place)
+    }
+
+    fn end_due(&mut self, now: Timestamp) {
+        while let Some(Reverse((at, id))) = self.ends.peek().copied()
+            && at <= now
+        {
+            self.ends.pop();
+            let sites = self.sites;
+            let site = self.whose(id).and_then(|of| sites.get(of.site?));
+            let moved = match site {
+                Some(site) => self.plans.end_local(&site.name, id, now),
+                None => self.plans.end_meta(id, now),
+            };
+            self.follow(&moved);
+        }
+    }
+
+    fn follow(&mut self, moved: &[Moved]) {
+        for Moved { job, from, to } in moved {
+            self.starts.remove(&(*from, *job));
+            self.starts.insert((*to, *job));
+            *self.moves.entry(*job).or_default() += 1;
+        }
+    }
+
+    fn begin_due(&mut self, now: Timestamp) {
+        while let Some((at, id)) = self.starts.first().copied()
+            && at <= now
+        {
+            self.starts.pop_first();
+            self.begin(id, now);
+        }
+    }
+
+    fn begin(&mut self, id: JobId, now: Timestamp) -> Option<()> {
+        let of = self.whose(id)?;
+        let (submitted, alone, run, parts) = match of.site {
+            Some(site) => {
+                let job = self.local_job(of)?;
+                let run = job.run_time.min(job.estimate);
+                (job.at, run, run, vec![(site, job.processors)])
+            }
+            None => {
+                let job = self.jobs.get(of.place)?;
+                let plan = self.plans.meta(id)?;
+                let run = job.run_time.min(job.estimate);
+                let spans = plan.parts.len() > 1;
+                let over = if spans { run.scaled(job.overhead) } else { DurationMs::ZERO };
+                let place = |name: &SiteName| self.sites.iter().position(|s| s.name == *name);
+                let parts = plan.parts.iter().filter_map(|(site, n)| Some((place(site)?, *n)));
+                (job.at, run, run + over, parts.collect())
+            }
+        };
+        let ended = now + run;
+        let moves = self.moves.remove(&id).unwrap_or_default();
+        let ran = Ran { submitted, began: now, ended, alone, parts, moves };
+        let done = match of.site {
+            Some(site) => self.done.local.get_mut(site)?,
+            None => &mut self.done.jobs,
+        };
+        *done.get_mut(of.place)? = Some(ran);
+        self.ends.push(Reverse((ended, id)));
+        Some(())
+    }
+
+    fn arrive(&mut self, id: JobId, now: Timestamp) -> Result<(), KindsError> {
+        let Some(of) = self.whose(id) else { return Ok(()) };
+        let start = match self.local_job(of).zip(of.site) {
+            Some((job, site)) => {
+                let need = (&Resources::processors(job.processors), job.estimate);
+                let booking = self.plans.submit_local(&self.sites[site].name, id, need, now)?;
+                booking.map(|booking| booking.span.from)
+            }
+            None => self.jobs.get(of.place).and_then(|job| {
+                let resources = Resources::processors(job.processors);
+                let job = MetaJob {
+                    shapes: vec![Shape { resources, run_time: job.estimate }],
+                    ready: now,
+                    latest: FOREVER,
+                    overhead: job.overhead,
+                };
+                self.plans.submit_meta(id, job, self.allowed, now).map(|plan| plan.start)
+            }),
+        };
+        self.starts.extend(start.map(|start| (start, id)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(at: u64, processors: u32, run_time: u64, estimate: u64) -> LocalJob {
+        let (at, run_time, estimate) = (Timestamp(at), DurationMs(run_time), DurationMs(estimate));
+        LocalJob { at, processors, run_time, estimate }
+    }
+
+    fn site(name: &str, processors: u32, local_jobs: Vec<LocalJob>) -> FlexSite {
+        FlexSite { name: SiteName::new(name).unwrap(), processors, local_jobs }
+    }
+
+    /// F-10 of the vectors, as it happens: M begins and ends, and LB4 begins.
+    fn f_10(allowed: Operations) -> (u64, u64, u64) {
+        let a = vec![local(0, 6, 100, 100), local(0, 6, 70, 200)];
+        let b = vec![
+            local(0, 8, 60, 60),
+            local(2, 4, 30, 30),
+            local(2, 4, 40, 40),
+            local(2, 8, 50, 50),
+        ];
+        let overhead = PerMillion(200_000);
+        let (at, length) = (Timestamp(1), DurationMs(100));
+        let m = FlexJob { at, processors: 10, run_time: length, estimate: length, overhead };
+        let flexed = run(&[site("A", 12, a), site("B", 8, b)], &[m], allowed).unwrap();
+        let m = flexed.jobs[0].as_ref().unwrap();
+        (m.began.0, m.ended.0, flexed.local[1][3].as_ref().unwrap().began.0)
+    }
+
+    #[test]
+    fn jobs_move_as_far_as_that_is_allowed_when_others_end_early() {
+        let mut allowed = Operations::default();
+        assert_eq!(f_10(allowed), (100, 220, 220));
+        allowed.shift = true;
+        assert_eq!(f_10(allowed), (90, 210, 210));
+        allowed.remap = true;
+        assert_eq!(f_10(allowed), (100, 200, 100));
+    }
+
+    #[test]
+    fn what_is_larger_than_all_sites_is_refused_and_the_others_run() {
+        let sites = [site("A", 4, vec![local(0, 5, 10, 10), local(0, 4, 10, 10)])];
+        let job = |processors| FlexJob {
+            at: Timestamp(0),
+            processors,
+            run_time: DurationMs(20),
+            estimate: DurationMs(10),
+            overhead: PerMillion(0),
+        };
+        let flexed = run(&sites, &[job(5), job(4)], Operations::default()).unwrap();
+        assert_eq!(flexed.jobs[0], None);
+        let ran = flexed.jobs[1].as_ref().unwrap();
+        assert_eq!((ran.began, ran.ended), (Timestamp(0), Timestamp(10)), "cut at its estimate");
+        assert_eq!(flexed.local[0][0], None);
+        assert_eq!(flexed.local[0][1].as_ref().unwrap().began, Timestamp(10));
+    }
+}

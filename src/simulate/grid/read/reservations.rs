@@ -1,0 +1,31 @@
+//! `[reservations]`: which jobs are to be promised a start.
+
+use cospan_domain::units::DurationMs;
+
+use super::super::GridSite;
+use super::super::table::{Table, share, yes_or_no};
+use super::links::length;
+use crate::simulate::reservations::Reservations;
+
+/// Reads it, if it is there. `None`: it is wrong.
+pub(super) fn reservations(
+    root: &Table<'_, '_>,
+    sites: &[Option<GridSite>],
+) -> Option<Option<Reservations>> {
+    if !root.has("reservations") {
+        return Some(None);
+    }
+    let table = root.table("reservations", "[reservations]".into())?;
+    table.only(&["share", "ahead", "within", "flexible"]);
+    let grants = |site: &Option<GridSite>| site.as_ref().is_none_or(|site| site.reserves);
+    if !sites.iter().any(grants) {
+        let message = "[reservations] is given, but no site grants any";
+        table.wrong(table.at(), message.to_owned(), "add reserves = true to a [[site]]");
+    }
+    let wanted = table.or("share", 1.0, |value| share(value, 1.0));
+    let ahead = table.or("ahead", DurationMs::ZERO, length);
+    let within = table.or("within", DurationMs::ZERO, length);
+    let flexible = table.or("flexible", false, yes_or_no);
+    let (share, ahead, within, flexible) = (wanted?, ahead?, within?, flexible?);
+    Some(Some(Reservations { share, ahead, within, flexible }))
+}
