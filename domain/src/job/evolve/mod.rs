@@ -67,11 +67,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             with_output(job, *component, *output, |o| o.done = true);
         }
         Happened::RoundAborted { why, then } => abort(job, why, then, at),
-        Happened::AbortRedirected { then: next } => {
-            if let Phase::Aborting { then, .. } = &mut job.phase {
-                *then = next.clone();
-            }
-        }
+        Happened::AbortRedirected { then } => redirect(job, then),
         Happened::JobRequeued { not_before } => requeue(job, *not_before, at),
         Happened::PriorityChanged { to, by } => {
             job.priority = *to;
@@ -85,6 +81,12 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobFailed { reason } => fail(job, reason, at),
         Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
         Happened::EndTold { target, .. } => drop(job.told.insert(target.clone())),
+    }
+}
+
+fn redirect(job: &mut Job, next: &AfterAbort) {
+    if let Phase::Aborting { then, .. } = &mut job.phase {
+        *then = next.clone();
     }
 }
 
