@@ -22,7 +22,7 @@ const SITES: usize = 4;
 const PROCESSORS: u32 = 400;
 const PLANNED: usize = 1_000;
 /// One job in so many spans sites.
-const META_EACH: usize = 5;
+const META_EACH: u64 = 5;
 const MINUTE: u64 = 60_000;
 const NOW: Timestamp = Timestamp(30 * MINUTE);
 const ALLOWED: Operations = Operations { shift: true, remap: true, mold: false };
@@ -73,7 +73,7 @@ impl Scene {
         let (mut metas, mut running, mut planned) = (BTreeMap::new(), Vec::new(), 0);
         for number in 0.. {
             let (id, run_time) = (JobId(number), run_time(chance));
-            let start = if number as usize % META_EACH == 0 {
+            let start = if number.is_multiple_of(META_EACH) {
                 // More than a quarter of them need more than one site has.
                 let processors = chance.random_range(32..=PROCESSORS * 3 / 2);
                 let job = meta(processors, run_time);
