@@ -9,7 +9,7 @@ use crate::placed::Placement;
 use crate::reserve::coallocation::largest_first;
 use crate::reserve::{Coallocation, Failure, Outcome, Part, Standing, StartWindow, lease_length};
 use crate::resources::MEMORY;
-use crate::units::DurationMs;
+use crate::units::{DurationMs, Timestamp};
 
 /// The least step by which a search moves on.
 const UNIT: DurationMs = DurationMs(1_000);
@@ -118,6 +118,12 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         Standing::Asks(_) => {}
         // Frozen, it is placed once it is thawed.
         Standing::Confirmed if draft.job.frozen_by.is_some() => {}
+        Standing::Confirmed if has_ended(reservation, draft.now) => {
+            // What is to take its place may still be granted.
+            if reservation.moving().is_none() {
+                draft.emit(Happened::JobRequeued { not_before: draft.now });
+            }
+        }
         Standing::Confirmed => place(draft),
         Standing::Failed(Failure::LostAtTheEnd | Failure::GivenUp) => {
             let (parameters, seed) = (draft.parameters, draft.job.id.0);
@@ -127,6 +133,12 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         }
         Standing::Failed(failure) => fail(draft, refusal(&draft.job, failure).into()),
     }
+}
+
+/// Whether something of what was promised is over: its job was frozen for so long.
+fn has_ended(reservation: &Reservation, now: Timestamp) -> bool {
+    let placements = reservation.placements().unwrap_or_default();
+    placements.iter().filter_map(|p| p.acquisition.promised()).any(|promised| promised.to <= now)
 }
 
 /// The round begins at the sites that promised it.

@@ -250,6 +250,24 @@ fn a_round_that_is_lost_is_reserved_anew_under_other_serials() {
     assert_eq!((story.world.phase(), story.held()), (PhaseKind::Placed, vec![Serial(2)]));
 }
 
+#[test]
+fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
+    let mut story = Story::new(1, DurationMs::from_secs(10 * 86_400), 1);
+    story.seek().unwrap();
+    story.world.tell(JobCommand::Freeze(key())).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Queued, "it is placed once it is thawed");
+    let promised = story.world.job.reservation.as_deref().and_then(Reservation::placements);
+    let promised = promised.unwrap()[0].acquisition.promised().unwrap();
+    story.world.now = promised.to;
+    let events = story.world.tell(JobCommand::Thaw(key())).unwrap();
+    assert_eq!(events, ["JobThawed", "JobRequeued"], "no site holds it any more");
+    assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    assert!(story.world.job.promised_start().unwrap() > promised.to);
+}
+
 impl Story {
     /// Its user wants it to start so much later, or up to so much after that.
     fn change(
