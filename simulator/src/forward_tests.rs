@@ -2,7 +2,7 @@
 //! die.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use cospan_actors::api::command::{ApiCommand, Ask, Submission};
 use cospan_domain::acquire::ReservationWish;
@@ -91,7 +91,7 @@ struct Story {
 fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) -> Story {
     let mut deaths = deaths.iter().map(|secs| BEGINS + DurationMs::from_secs(*secs));
     let mut begins = BEGINS;
-    let promised = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let promised = Arc::new(Mutex::new(Vec::new()));
     loop {
         let plan = Plan { killed_at: deaths.next(), ..Plan::undisturbed(begins, seed) };
         let (spec, promised) = (spec.clone(), promised.clone());
@@ -103,12 +103,7 @@ fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) 
             submit(&plane_run, spec).await;
             let job = || plane_run.plane.view().jobs.values().next().cloned().unwrap();
             while !job().is_final() && plane_run.clock.now() < BEGINS + minutes(1_000) {
-                let start = job().promised_start();
-                let mut seen = seen.lock().unwrap();
-                if let Some(start) = start.filter(|start| seen.last() != Some(start)) {
-                    seen.push(start);
-                }
-                drop(seen);
+                note(&seen, job().promised_start());
                 plane_run.until(plane_run.clock.now() + DurationMs::from_secs(1)).await;
             }
             job()
@@ -120,6 +115,14 @@ fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) 
             }
             End::Killed(at) => begins = at + DurationMs::from_secs(20),
         }
+    }
+}
+
+/// Keeps a start that differs from the last one.
+fn note(seen: &Mutex<Vec<Timestamp>>, start: Option<Timestamp>) {
+    let mut seen = seen.lock().unwrap();
+    if let Some(start) = start.filter(|start| seen.last() != Some(start)) {
+        seen.push(start);
     }
 }
 
