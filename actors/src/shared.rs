@@ -346,7 +346,9 @@ impl Shared {
         };
         // The end of a run may give another one of its sweep its turn.
         let limited = new.spec.run.task.as_ref().is_some_and(|task| task.at_once.is_some());
-        let queues_change = queued(old) || queued(new) || (limited && new.is_final());
+        // So may it make room within a reservation.
+        let others_wait = limited || new.shares().is_some();
+        let queues_change = queued(old) || queued(new) || (others_wait && new.is_final());
         if queues_change {
             lock(&self.dirty.jobs).insert(new.id);
         }

@@ -193,6 +193,12 @@ name! {
     "letters, digits, - _ . and a letter or digit first"
 }
 name! {
+    /// Name of a reservation that jobs share; never a number, which would be a job's.
+    ReservationName, "reservation name", 63,
+    |i, c| c.is_ascii_alphabetic() || (i > 0 && (c.is_ascii_digit() || "-_.".contains(c))),
+    "letters, digits, - _ . and a letter first"
+}
+name! {
     /// The number that a site's resource manager gave to a submission; opaque to us.
     LrmId, "resource manager id", 255,
     |_, c| !c.is_control() && c != ' ',

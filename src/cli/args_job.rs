@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use cospan_domain::ids::ReservationName;
 
 use super::args_line::LineArgs;
 use super::ids::IdList;
@@ -62,6 +63,10 @@ pub(crate) struct SubmitArgs {
     /// With --start: or up to so much later.
     #[arg(long, requires = "start", value_name = "DURATION")]
     pub(crate) within: Option<Length>,
+    /// Have each job run on the processors of this reservation, with others that name it. In place
+    /// of `[reservation]` in the job file.
+    #[arg(long, conflicts_with = "start", value_name = "NAME")]
+    pub(crate) reservation: Option<ReservationName>,
     /// Accept a job although no known site could ever hold it.
     #[arg(long)]
     pub(crate) allow_unplaceable: bool,

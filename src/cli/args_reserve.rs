@@ -1,6 +1,9 @@
 //! Arguments of the commands about starts that are promised.
 
+use std::str::FromStr;
+
 use clap::{Args, Subcommand};
+use cospan_domain::ids::{ReservationName, SiteName};
 
 use super::args_job::OnlyArgs;
 use super::ids::IdList;
@@ -41,33 +44,108 @@ pub(crate) struct SlotsArgs {
     pub(crate) limit: Option<u32>,
 }
 
+/// What has reservations: jobs, or a name that jobs share one by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reserved {
+    /// Jobs.
+    Jobs(IdList),
+    /// A reservation that jobs share.
+    Shared(ReservationName),
+}
+
+impl FromStr for Reserved {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text.parse(), text.parse()) {
+            (Ok(ids), _) => Ok(Self::Jobs(ids)),
+            (Err(_), Ok(name)) => Ok(Self::Shared(name)),
+            (Err(problem), Err(_)) => Err(problem),
+        }
+    }
+}
+
+/// `reservation create`
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// What jobs are to call it.
+    pub(crate) name: ReservationName,
+    /// The site that is to reserve.
+    #[arg(long)]
+    pub(crate) site: SiteName,
+    /// Processors, for all that run in it at the same time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) processors: u32,
+    /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`. [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start: Option<Moment>,
+    /// Up to so much later.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) within: Option<Length>,
+    /// How long it lasts.
+    #[arg(long = "for", value_name = "DURATION")]
+    pub(crate) lasts: Length,
+    /// Keys whose jobs may use it. [default: every key's]
+    #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
+    pub(crate) allow: Vec<String>,
+}
+
 /// `reservation ...`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReservationCommand {
-    /// List jobs that are to be promised a start, or are
+    /// List jobs that are to be promised a start, or are, and reservations that jobs share
     #[command(after_help = "Example:\n  cospan reservation list --site delft")]
     List {
         /// Which jobs.
         #[command(flatten)]
         only: OnlyArgs,
     },
-    /// Show what is held for a job where, and what moved it when and why
-    #[command(after_help = "Example:\n  cospan reservation show last")]
+    /// Show what is held for a job where, and what moved it when and why; or one that jobs share
+    #[command(after_help = "\
+Examples:
+  cospan reservation show last
+  cospan reservation show course-1")]
     Show {
-        /// Jobs: 1,3,5-8,last,all,group:12.
-        #[arg(required = true, value_name = "IDS")]
-        ids: IdList,
+        /// Jobs: 1,3,5-8,last,all,group:12; or the name of a reservation that jobs share.
+        #[arg(required = true, value_name = "IDS OR NAME")]
+        ids: Reserved,
+    },
+    /// Have a site reserve processors for jobs that name the reservation
+    #[command(after_help = "\
+Jobs use it with `cospan submit --reservation NAME`, or `use` under `[reservation]` in their files.
+
+Example:
+  cospan reservation create course-1 --site delft --processors 16 --start 'tomorrow 09:00' --for 4h")]
+    Create(CreateArgs),
+    /// Have a reservation that jobs share end later
+    #[command(after_help = "\
+It keeps its end until the site has agreed (exit code 3 if it does not).
+
+Examples:
+  cospan reservation extend course-1 --for 30m
+  cospan reservation extend course-1 --until 'tomorrow 14:00'")]
+    Extend {
+        /// Its name.
+        name: ReservationName,
+        /// So much later than now planned.
+        #[arg(long = "for", value_name = "DURATION", required_unless_present = "until")]
+        longer: Option<Length>,
+        /// At this time.
+        #[arg(long, value_name = "TIME", conflicts_with = "longer")]
+        until: Option<Moment>,
     },
     /// Give what is promised back; the job is placed as others are
     #[command(after_help = "\
 `cospan cancel` ends the job with it. A job that has begun keeps its reservation until it ends.
+Of a reservation that jobs share, those that run in it go on, and those that wait for it fail.
 
-Example:
-  cospan reservation cancel 12")]
+Examples:
+  cospan reservation cancel 12
+  cospan reservation cancel course-1")]
     Cancel {
-        /// Jobs: 1,3,5-8,last,all,group:12.
-        #[arg(required = true, value_name = "IDS")]
-        ids: IdList,
+        /// Jobs: 1,3,5-8,last,all,group:12; or the name of a reservation that jobs share.
+        #[arg(required = true, value_name = "IDS OR NAME")]
+        ids: Reserved,
     },
     /// Look for another start, and keep what is promised until it is found
     #[command(after_help = "\

@@ -5,6 +5,7 @@ use super::query::Query;
 use super::{Client, ClientError};
 use crate::api::v1::control::OutcomeReport;
 use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
+use crate::api::v1::shared::{SharedDocument, SharedExtension, SharedReport};
 use crate::api::v1::slots::SlotsReport;
 use crate::api::v1::{Instant, Length};
 
@@ -58,6 +59,43 @@ impl Client {
     /// See [`ClientError`].
     pub fn reservation(&self, job: u64) -> Result<ReservationRow, ClientError> {
         self.get(&format!("/v1/reservations/{job}"))
+    }
+
+    /// One reservation that jobs share.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn shared_reservation(&self, name: &str) -> Result<SharedReport, ClientError> {
+        self.get(&format!("/v1/shared-reservations/{name}"))
+    }
+
+    /// Has one made.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn create_shared(&self, wanted: &SharedDocument) -> Result<SharedReport, ClientError> {
+        self.post("/v1/shared-reservations", wanted)
+    }
+
+    /// Has one end later.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn extend_shared(
+        &self,
+        name: &str,
+        to: &SharedExtension,
+    ) -> Result<SharedReport, ClientError> {
+        self.post(&format!("/v1/shared-reservations/{name}/extend"), to)
+    }
+
+    /// Gives one back.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn cancel_shared(&self, name: &str) -> Result<SharedReport, ClientError> {
+        let nothing = serde_json::json!({});
+        self.post(&format!("/v1/shared-reservations/{name}/cancel"), &nothing)
     }
 
     /// Gives the reservations of a job back; it is placed as others are.

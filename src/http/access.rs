@@ -94,6 +94,10 @@ pub(super) const RULES: &[Rule] = rules! {
     GET "/v1/reservations/{id}" READER, ALL, "reservation show";
     POST "/v1/reservations/{id}/cancel" USER, ALL, "reservation cancel";
     POST "/v1/reservations/{id}/move" USER, ALL, "reservation move";
+    POST "/v1/shared-reservations" OPERATOR, None, "reservation create";
+    GET "/v1/shared-reservations/{name}" READER, None, "reservation show";
+    POST "/v1/shared-reservations/{name}/extend" OPERATOR, None, "reservation extend";
+    POST "/v1/shared-reservations/{name}/cancel" OPERATOR, None, "reservation cancel";
     GET "/v1/files" READER, ROWS, "file list";
     POST "/v1/files" USER, ALL, "file add";
     GET "/v1/files/{name}" READER, ROWS, "file show";

@@ -29,6 +29,7 @@ mod reading;
 mod repeated;
 mod reservations;
 mod settings;
+mod shared_reservations;
 mod sites;
 mod slots;
 mod state;

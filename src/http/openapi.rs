@@ -10,8 +10,8 @@ use utoipa_actix_web::service_config::ServiceConfig;
 
 use super::describe;
 use super::{
-    accounts, chaos, files, health, jobs, orders, reading, reservations, sites, slots, store,
-    stream, submit, uploads,
+    accounts, chaos, files, health, jobs, orders, reading, reservations, shared_reservations,
+    sites, slots, store, stream, submit, uploads,
 };
 
 #[derive(OpenApi)]
@@ -65,6 +65,10 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(reservations::show)
         .service(reservations::cancel)
         .service(reservations::change)
+        .service(shared_reservations::create)
+        .service(shared_reservations::show)
+        .service(shared_reservations::extend)
+        .service(shared_reservations::cancel)
         .service(files::list)
         .service(files::add)
         .service(files::show)

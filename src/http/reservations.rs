@@ -14,6 +14,7 @@ use super::gate::Caller;
 use super::jobs::{Filter, find};
 use super::orders::order_one;
 use super::query;
+use super::shared_reservations::now;
 use super::state::Edge;
 use super::unread::Unread;
 use crate::api::v1::control::{OutcomeReport, StateName};
@@ -22,6 +23,7 @@ use crate::api::v1::happened::Names;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
 use crate::api::v1::shape::{KeyText, SiteText};
+use crate::api::v1::shared::SharedReport;
 
 /// Rows of a page, unless told otherwise, and at most.
 const PAGE: usize = 100;
@@ -69,12 +71,18 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     let asked: ReservationQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
+    let narrowed = asked.state.is_some() || asked.name.is_some() || asked.group.is_some();
+    let with_shared = !narrowed && asked.owner.is_none() && asked.after.is_none();
+    let shared = match with_shared {
+        true => shared_at(&edge, site),
+        false => Vec::new(),
+    };
     let filter = Filter::read(caller, asked.state, owner, site, asked.name)?
         .of_group(asked.group)
         .of_known_site(&edge)?;
     let view = edge.backend.view();
     let begin = asked.after.map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
-    let mut page = ReservationPage::default();
+    let mut page = ReservationPage { shared, ..ReservationPage::default() };
     let mut last = None;
     for (scanned, (id, job)) in view.jobs.range((begin, Bound::Unbounded)).enumerate() {
         if page.reservations.len() == limit || scanned == MAX_SCAN {
@@ -85,6 +93,13 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         page.reservations.extend(ReservationRow::of(job).filter(|_| filter.lets_through(job)));
     }
     Ok(HttpResponse::Ok().json(page))
+}
+
+/// Those that jobs share, at one site or at all.
+fn shared_at(edge: &Edge, site: Option<&str>) -> Vec<SharedReport> {
+    let mut all = SharedReport::all(&edge.backend.view(), now());
+    all.retain(|shared| site.is_none_or(|site| shared.site == site));
+    all
 }
 
 fn none(id: JobId) -> Failure {
@@ -148,7 +163,7 @@ pub(super) async fn change(
     payload: Payload,
 ) -> Answer {
     let to: ReservationDocument = body::read_json(&request, payload, &edge.settings).await?;
-    let wish = to.wish().map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
+    let wish = to.own().map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
     wish.validate().map_err(|error| Problem::new(Code::BadWindow, error.to_string()))?;
     let wish = Some(wish);
     order_one(&edge, &caller, query::job_id(&id)?, |job| Ask::ChangeReservation { job, wish }).await

@@ -26,6 +26,7 @@ use super::last_words;
 use super::sited;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
+use crate::api::v1::shared;
 use crate::api::v1::site::{LinkReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
@@ -186,8 +187,10 @@ impl Backend for Served {
         };
         let (standing, hold) = (standing.as_ref(), self.plane.hold_max());
         let report = explained::report(&job, &explanation, standing, hold, copies);
+        let turn = shared::turn(&job, &view, self.plane.now());
+        let summary = turn.unwrap_or_else(|| report.summary.clone());
         let last_words = last_words::of(&self.plane, &job).await;
-        Ok(Some(ExplainReport { last_words, ..report }))
+        Ok(Some(ExplainReport { last_words, summary, ..report }))
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {

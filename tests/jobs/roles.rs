@@ -30,6 +30,10 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("reservation show ID", "reader", "administrator"),
     ("reservation move ID --start 2100-01-01T00:00:00Z", "user", "administrator"),
     ("reservation cancel ID", "user", "administrator"),
+    (CREATE, "operator", "operator"),
+    ("reservation show course", "reader", "reader"),
+    ("reservation extend course --for 1m", "operator", "operator"),
+    ("reservation cancel course", "operator", "operator"),
     ("site list", "reader", "reader"),
     ("site show s1", "reader", "reader"),
     ("site drain s1", "operator", "operator"),
@@ -55,6 +59,9 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("file remove FILE", "user", "administrator"),
     ("cancel ID", "user", "administrator"),
 ];
+
+const CREATE: &str =
+    "reservation create course --site s1 --processors 1 --start 2100-01-01T00:00:00Z --for 1m";
 
 /// It runs nowhere, so that nothing of it changes but by commands.
 const WAITS: &str = r#"

@@ -6,6 +6,7 @@ mod damage;
 mod lost;
 mod refusals;
 mod reserved;
+mod shared;
 mod tls;
 mod typed;
 

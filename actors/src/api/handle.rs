@@ -173,6 +173,7 @@ impl ControlPlane {
             self.can_ever_be_placed(&request)
                 .map_err(|error| ApiRefusal::Unplaceable { index, problem: error.naming(name) })?;
         }
+        self.check_within(by, &submission.spec).map_err(invalid)?;
         let closed = submission.refuse_closed.then(|| closed_site(&request, &self.shapes()));
         if let Some((component, site, why)) = closed.flatten() {
             let spec = &submission.spec;

@@ -4,6 +4,7 @@ pub mod command;
 pub mod handle;
 pub mod starts;
 pub mod view;
+mod within;
 
 pub use command::{ApiAnswer, ApiCommand, ApiRefusal, SiteOrder, Submission, SubmittedJob};
 pub use handle::{ControlPlane, SiteStanding};

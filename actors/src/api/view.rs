@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use cospan_domain::catalogue::state::FileRecord;
-use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, Seq, SiteName};
+use cospan_domain::ids::{
+    ComponentIndex, Digest, JobId, LogicalName, ReservationName, Seq, SiteName,
+};
 use cospan_domain::job::demands::{Holding, holdings, needed};
 use cospan_domain::job::state::Job;
 use cospan_domain::planted::{Bug, bug};
+use cospan_domain::site::shared::SharedReservation;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::state::CopyRecord;
-use cospan_domain::units::Bytes;
+use cospan_domain::units::{Bytes, Timestamp};
 use imbl::{OrdMap, OrdSet};
 
 use crate::journal::Change;
@@ -54,6 +57,18 @@ pub struct Staged {
 }
 
 impl View {
+    /// The reservation of this name that jobs share, and its site; one that is over only if there is
+    /// no other.
+    pub fn shared_reservation(
+        &self,
+        name: &ReservationName,
+        now: Timestamp,
+    ) -> Option<(&SiteName, &SharedReservation)> {
+        let named = self.sites.iter();
+        let named = named.filter_map(|(site, record)| Some((site, record.shared_named(name)?)));
+        named.min_by_key(|(_, shared)| shared.is_over(now))
+    }
+
     /// Takes in one committed change.
     pub fn apply(&mut self, change: &Change) {
         match change {

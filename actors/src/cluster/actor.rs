@@ -49,6 +49,8 @@ pub struct Cluster {
     pub(super) reconciling: bool,
     /// Reservations that nobody needed at the last look.
     pub(super) orphans: BTreeSet<ReservationTag>,
+    /// The site is being asked about a reservation that jobs share.
+    pub(super) asking_shared: bool,
     pub(super) seen: Seen,
     /// Attempts that wait for others here, and since when that was seen.
     pub(super) behind: BTreeMap<Tag, Timestamp>,
@@ -96,6 +98,7 @@ impl Cluster {
             left_there: true,
             reconciling: false,
             orphans: BTreeSet::new(),
+            asking_shared: false,
             seen: Seen::default(),
             behind: BTreeMap::new(),
             schedule,
@@ -124,6 +127,7 @@ impl Cluster {
         }
         self.measure_if_due(now, ctx);
         self.turn(ctx);
+        self.ask_shared(ctx);
         self.set_wake(ctx, now);
     }
 
@@ -170,6 +174,7 @@ impl Actor for Cluster {
         if let Some(changes) = self.site.changes() {
             self.hints.replace(Hints::pass_on(changes, ctx.address()));
         }
+        self.count_shared(self.record.state(), &[]);
         self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.look(ctx);
     }

@@ -15,6 +15,7 @@ mod reach;
 mod reach_tests;
 mod reconcile;
 mod record;
+mod shared_reservations;
 mod slots;
 #[cfg(test)]
 mod tests;

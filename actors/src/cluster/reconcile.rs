@@ -4,17 +4,19 @@
 use std::collections::BTreeSet;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::{InstanceId, JobId, Tag};
+use cospan_domain::ids::{InstanceId, JobId, SiteName, Tag};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::reserve::ReservationTag;
+use cospan_domain::reserve::{ReservationTag, Serial};
 use cospan_domain::site::command::SiteCommand;
+use cospan_domain::site::shared::SharedReservation;
 use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
 use tracing::{info, warn};
 
 use super::Cluster;
+use super::shared_reservations::expected;
 use crate::api::View;
 use crate::shared::Shared;
 
@@ -58,24 +60,43 @@ pub(super) fn fate(
     }
 }
 
-/// Whether what a site holds under this tag is of use to its job, or may be.
-fn is_needed(tag: &ReservationTag, view: &View) -> bool {
+/// Whether what a site holds under this tag is of use to its job, or to those that share it, or
+/// may be.
+fn is_needed(tag: &ReservationTag, site: &SiteName, view: &View) -> bool {
+    if tag.is_shared() {
+        let shared = view.sites.get(site).and_then(|record| record.shared_with(tag.serial));
+        return shared.is_some_and(SharedReservation::needs_lease);
+    }
     let job = view.jobs.get(&tag.job).filter(|job| !job.is_final());
     let reservation = job.and_then(|job| job.reservation.as_deref());
     reservation.is_some_and(|reservation| reservation.needs(tag.serial))
 }
 
-/// Reservations of ours that nobody needs; those that were so at the last look, too, are
-/// cancelled. Returns the others.
+/// What was found of our reservations at a site.
+#[derive(Default)]
+struct Leases {
+    /// Nobody needs them; at the next look they are cancelled.
+    orphans: BTreeSet<ReservationTag>,
+    /// Those that jobs share and that should be there, but are not.
+    gone: BTreeSet<Serial>,
+}
+
+/// Looks for reservations of ours that nobody needs: those that were so at the last look, too, are
+/// cancelled.
 async fn cancel_orphans(
     site: &dyn Site,
     shared: &Shared,
     seen_before: &BTreeSet<ReservationTag>,
-) -> Result<BTreeSet<ReservationTag>, SiteError> {
-    let Some(granting) = site.reservations() else { return Ok(BTreeSet::new()) };
+) -> Result<Leases, SiteError> {
+    let Some(granting) = site.reservations() else { return Ok(Leases::default()) };
+    let record = shared.view.load().sites.get(site.name()).cloned();
+    let mut gone = record.map(|record| expected(&record, shared.clock.now())).unwrap_or_default();
     let mut orphans = BTreeSet::new();
     for tag in granting.list().await?.into_keys().filter(|tag| tag.instance == shared.instance) {
-        if is_needed(&tag, &shared.view.load()) {
+        if tag.is_shared() {
+            gone.remove(&tag.serial);
+        }
+        if is_needed(&tag, site.name(), &shared.view.load()) {
             continue;
         }
         if seen_before.contains(&tag) {
@@ -87,7 +108,7 @@ async fn cancel_orphans(
             orphans.insert(tag);
         }
     }
-    Ok(orphans)
+    Ok(Leases { orphans, gone })
 }
 
 fn ended_at(job: &Job) -> Option<Timestamp> {
@@ -117,6 +138,7 @@ impl Cluster {
         let view = self.shared.view.load();
         (self.left_there && !bug(Bug::SweepForJobsOnly))
             || !view.jobs.is_empty()
+            || self.record.state().shared.iter().any(SharedReservation::needs_lease)
             || view.holdings.contains_key(&self.name)
     }
 
@@ -146,10 +168,10 @@ impl Cluster {
                 }
                 futures_util::future::try_join_all(removals).await?;
             }
-            let orphans = cancel_orphans(&*site, &shared, &seen_before).await?;
-            left_there |= !orphans.is_empty();
+            let leases = cancel_orphans(&*site, &shared, &seen_before).await?;
+            left_there |= !leases.orphans.is_empty();
             if strays.is_empty() {
-                return Ok::<_, SiteError>((0, left_there, orphans));
+                return Ok::<_, SiteError>((0, left_there, leases));
             }
             let status = site.status(&strays).await?;
             let mut ended = 0;
@@ -159,16 +181,20 @@ impl Cluster {
                 site.cancel(*tag, None).await?;
                 ended += 1;
             }
-            Ok((ended, true, orphans))
+            Ok((ended, true, leases))
         };
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
             this.reconciled_at = Some(now);
             match swept {
-                Ok((ended, left_there, orphans)) => {
+                Ok((ended, left_there, Leases { orphans, gone })) => {
                     this.left_there = left_there;
                     this.orphans = orphans;
+                    if !gone.is_empty() {
+                        this.record.push(SiteCommand::SharedMissing { gone }, None);
+                        this.turn(ctx);
+                    }
                     if ended > 0 {
                         info!(site = %this.name, ended, "reconciled");
                     }

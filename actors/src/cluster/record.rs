@@ -99,11 +99,13 @@ impl Cluster {
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| match result {
             Ok(Ok(_)) => {
                 chaos::reach_for("Site", Point::AfterJournal);
+                this.count_shared(&next, &events);
                 this.record.committed(next, answers);
                 this.show_state();
                 let now = this.now();
                 this.set_wake(ctx, now);
                 this.turn(ctx);
+                this.ask_shared(ctx);
             }
             Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                 let stored = this.shared.view.load().sites.get(&this.name).cloned();

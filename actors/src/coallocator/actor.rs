@@ -21,6 +21,7 @@ use super::bidding::Bids;
 use super::forward::Forwarding;
 use super::grid::GridMaker;
 use super::reserving::Seeking;
+use super::within::Within;
 use crate::actor_registry::{Dirty, Look};
 use crate::api::View;
 use crate::chaos::{self, Point};
@@ -50,6 +51,8 @@ pub struct CoAllocator {
     pub(super) seeking: Seeking,
     /// Jobs whose promised starts may be brought forward.
     pub(super) forwarding: Forwarding,
+    /// Jobs that share reservations.
+    pub(super) within: Within,
     /// Jobs that were offered a place and did not answer yet, however long that takes.
     asked: BTreeSet<JobId>,
     depth: prometheus::IntGauge,
@@ -105,6 +108,7 @@ impl CoAllocator {
             bids: Bids::default(),
             seeking: Seeking::default(),
             forwarding: Forwarding::default(),
+            within: Within::default(),
             asked: BTreeSet::new(),
             scan: None,
             again: false,
@@ -126,6 +130,7 @@ impl CoAllocator {
             self.groups.note(job);
             self.seeking.fold(job.id, Some(job));
             self.forwarding.fold(job.id, Some(job), now);
+            self.within.fold(job.id, Some(job));
         }
         for group in self.groups.all() {
             self.groups.give_turns(group, std::iter::empty());
@@ -171,6 +176,7 @@ impl CoAllocator {
     fn fold(&mut self, view: &View, id: JobId) {
         let job = view.jobs.get(&id);
         self.seeking.fold(id, job.map(AsRef::as_ref));
+        self.within.fold(id, job.map(AsRef::as_ref));
         if self.shunned.contains(&id) {
             if job.is_some_and(|job| is_to_hold(job)) {
                 return;
@@ -204,6 +210,7 @@ impl CoAllocator {
         }
         self.tell_seeking(ctx);
         self.bring_forward(ctx);
+        self.place_sharing(ctx);
         self.want_information();
         self.set_timers(ctx, now);
         self.show_metrics();

@@ -12,6 +12,7 @@ mod grid;
 mod reserving;
 #[cfg(test)]
 mod tests;
+mod within;
 
 pub use actor::{AskStanding, CoAllocator};
 pub use estimate::Estimate;

@@ -6,6 +6,7 @@ mod actor;
 mod ids;
 mod orders;
 mod room;
+mod sharing;
 mod submit;
 #[cfg(test)]
 mod tests;

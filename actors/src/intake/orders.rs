@@ -11,6 +11,7 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::Job;
 use cospan_domain::queue::{Asking, JobTraits, class_of};
 
+use super::sharing;
 use crate::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome, SiteOrder};
 use crate::cluster::SiteOrderMessage;
 use crate::information::{AddFile, RemoveFile};
@@ -201,6 +202,7 @@ async fn on_site(
     }
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
     let cluster = shared.actors.clusters.addr(&site).ok_or_else(|| busy.clone())?;
+    let what = sharing::completed(shared, &site, what)?;
     let leaves = what == SiteOrder::Drain;
     let answer = cluster.send(SiteOrderMessage { by, what }).await.map_err(|_| busy)?;
     match answer {

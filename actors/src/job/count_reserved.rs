@@ -39,7 +39,7 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
         Happened::ReservationStayed { .. } => moves("stayed"),
         Happened::RoundAborted { why: AbortCause::ClaimLost { component, .. }, .. } => {
             let lost = old.components.get(component.0 as usize);
-            let lost = lost.filter(|c| c.acquisition().promised().is_some());
+            let lost = lost.filter(|c| c.acquisition().promised().is_some_and(|p| !p.shared));
             if let Some(placed) = lost.and_then(|component| component.placement.as_ref()) {
                 metrics.lost.with_label_values(&[placed.site.as_str()]).inc();
             }
@@ -68,7 +68,8 @@ fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: O
 /// Of what was reserved until the job ended, what ran from its start.
 fn count_use(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestamp) {
     for (index, component) in old.components.iter().enumerate() {
-        let Some(promised) = component.acquisition().promised() else { continue };
+        let promised = component.acquisition().promised();
+        let Some(promised) = promised.filter(|promised| !promised.shared) else { continue };
         let resources = old.resources_of(ComponentIndex(index as u32));
         let processors = resources.map_or(0, |resources| u64::from(resources.processors));
         let until = ended.min(promised.to);

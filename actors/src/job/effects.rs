@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::acquire::Promised;
 use cospan_domain::content::Chunk;
 use cospan_domain::ids::{Attempt, ComponentIndex, SiteName, Tag};
 use cospan_domain::job::command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
@@ -14,7 +13,6 @@ use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
 use cospan_domain::job::state::{Component, Job, Run};
 use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::reserve::ReservationTag;
 use cospan_domain::runner::Launch;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, Breaker};
@@ -236,13 +234,11 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let acquisition = component.map(Component::acquisition).unwrap_or_default();
     let promised = acquisition.promised();
     // What is left of a reservation beside the wall time; see `lease_length`.
-    let hold_max = match promised {
+    let hold_max = match promised.filter(|promised| !promised.shared) {
         Some(promised) => promised.to.since(now + job.spec.wall_time),
         None => acquisition.wrapper_hold(&actor.shared.settings.job),
     };
-    let (instance, id) = (actor.shared.instance, job.id);
-    let reservation =
-        promised.map(|Promised { serial, .. }| ReservationTag { instance, job: id, serial });
+    let reservation = promised.map(|promised| promised.tag(actor.shared.instance, job.id));
     let not_before = component.and_then(|component| component.not_before);
     let begin_in = not_before.map(|at| at.since(now)).unwrap_or_default();
     AttemptOrder {

@@ -15,8 +15,9 @@ pub use obtainable::{Ask, Experience, Got, Obtainable, Waited};
 pub use options::{AcquisitionMode, AcquisitionOptions};
 pub use wish::{InvalidWish, ReservationWish};
 
+use crate::ids::{InstanceId, JobId};
 use crate::job::parameters::JobParameters;
-use crate::reserve::Serial;
+use crate::reserve::{ReservationTag, Serial};
 use crate::units::{DurationMs, Timestamp};
 
 /// How a placed component gets its processors at its site.
@@ -35,12 +36,24 @@ pub enum Acquisition {
 /// The reservation that a component uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Promised {
-    /// Its serial within the job.
+    /// Its serial within the job, or within its site if jobs share it.
     pub serial: Serial,
     /// When it begins.
     pub from: Timestamp,
     /// When it ends.
     pub to: Timestamp,
+    /// It belongs to no job: the job named it.
+    pub shared: bool,
+}
+
+impl Promised {
+    /// How its site knows it.
+    pub fn tag(self, instance: InstanceId, job: JobId) -> ReservationTag {
+        match self.shared {
+            true => ReservationTag::shared(instance, self.serial),
+            false => ReservationTag { instance, job, serial: self.serial },
+        }
+    }
 }
 
 /// How long a component may wait at its site.

@@ -28,6 +28,16 @@ pub enum InvalidWish {
          long; widen it, or lower `reservation.tolerance`"
     )]
     ShorterThanTolerance { tolerance: DurationMs, window: DurationMs },
+    #[error(
+        "a job that runs within a reservation (`reservation.use`) is promised no start of its own; \
+         drop one of the two"
+    )]
+    WithinAndOwn,
+    #[error(
+        "components of a job that runs within a reservation are not restarted alone; drop \
+         `restart_scope`"
+    )]
+    RestartWithin,
     #[error("a flexible request cannot be reserved; name its components, or drop `[reservation]`")]
     Flexible,
     #[error(

@@ -60,9 +60,16 @@ impl Job {
             let waiting = self.components.iter().filter(|c| c.awaits_restart());
             return waiting.filter_map(|c| c.restart.as_ref()).map(|r| r.not_before).min();
         }
-        if let Some(begins) = self.reservations_begin() {
+        let begins = self.reservations_begin();
+        if let Some(begins) = begins.filter(|_| self.shares().is_none()) {
             return Some(self.next_claim.map_or(begins, |next| next.max(begins)));
         }
+        // Those of a shared reservation serve others while its input is under way.
+        let time = self.unpromised_claim_time(parameters)?;
+        Some(begins.map_or(time, |begins| time.max(begins)))
+    }
+
+    fn unpromised_claim_time(&self, parameters: &JobParameters) -> Option<Timestamp> {
         let schedule = self.claim_schedule(&parameters.claim)?;
         match self.next_claim {
             Some(next) => Some(next),

@@ -42,6 +42,11 @@ pub enum JobCommand {
         /// The answer.
         outcome: Outcome,
     },
+    /// There is no place for it, now or later, within the reservation that it named.
+    LoseReservation {
+        /// Why, for people.
+        reason: Arc<str>,
+    },
     /// A user wants another start to be promised, or none any more.
     ChangeReservation {
         /// What is wanted; `None`: nothing.

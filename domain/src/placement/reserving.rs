@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::grid::{Belief, GridSite, GridSnapshot};
 use super::history::History;
+use super::plan::Plan;
 use super::policy::{PlacementContext, by_policy};
 use super::reason::Silent;
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
+use crate::acquire::{AcquisitionMode, AcquisitionOptions};
 use crate::ids::SiteName;
 use crate::placed::Placement;
 use crate::resources::Resources;
@@ -31,13 +33,35 @@ pub fn rank_to_reserve(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<P
 }
 
 fn best(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Placement> {
+    planned(request, grid)?.placements.pop()
+}
+
+fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Plan> {
     let mut context = PlacementContext {
         grid,
         remaining: &mut Remaining::of(grid),
         history: &mut History::default(),
         observer: &mut Silent,
     };
-    by_policy(request, &mut context).ok()?.placements.pop()
+    by_policy(request, &mut context).ok()
+}
+
+/// Where the components of a request would go that has this much of a site, and nothing else: what
+/// is left of a reservation there. `None`: they do not fit, or the site takes no jobs now.
+pub fn place_within(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+    site: &SiteName,
+    left: Resources,
+) -> Option<Vec<Placement>> {
+    let found = grid.sites().iter().find(|known| known.name == *site)?;
+    let whole = found.as_empty()?;
+    let idle = whole.idle.map(|belief| Belief { idle: left, ..belief });
+    let mode = AcquisitionMode::Immediate;
+    let options = AcquisitionOptions { mode, ..request.acquisition() };
+    let request = request.clone().with_acquisition(options);
+    let grid = grid.with_sites(vec![GridSite { idle, ..whole }]);
+    planned(&request, &grid).map(|plan| plan.placements)
 }
 
 impl GridSite {

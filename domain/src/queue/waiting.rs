@@ -32,8 +32,8 @@ impl Waiting {
     /// needs.
     pub fn of_job(job: &Job, request: impl FnOnce() -> Arc<PlacementRequest>) -> Option<Self> {
         let Phase::Queued { since, not_before } = job.phase else { return None };
-        // Sites promise it a place, or it has none.
-        if job.reservation_wish().is_some() {
+        // Sites promise it a place, or have promised one that it shares; else it has none.
+        if job.reservation_wish().is_some() || job.shares().is_some() {
             return None;
         }
         Some(Self {

@@ -89,7 +89,11 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
         let lease = self.leases.get_mut(tag)?;
         let mut supposed = self.timeline.clone();
         supposed.release(lease.span, &lease.amounts);
-        let answer = answer(&supposed, request);
+        let answer = match keeps_start(&supposed, lease, request) {
+            // Also of one that has begun, and starts in the past.
+            true => Answer::Granted { start: lease.span.from },
+            false => answer(&supposed, request),
+        };
         if let Answer::Granted { start } = answer
             && let Ok(amounts) = supposed.amounts(&request.resources)
         {
@@ -133,6 +137,15 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
         self.timeline.advance(now);
         over
     }
+}
+
+/// Whether a reservation can be what is asked for without beginning at another time.
+fn keeps_start(free: &Timeline, lease: &Lease, request: &ReservationRequest) -> bool {
+    let from = lease.span.from;
+    request.window == StartWindow::exactly(from)
+        && free
+            .amounts(&request.resources)
+            .is_ok_and(|need| free.is_free(Span::new(from, from + request.length), &need))
 }
 
 #[cfg(test)]
@@ -193,6 +206,20 @@ mod tests {
         assert_eq!(ledger.modify(&1, &request(4, 100, (60, 70))), Some(next));
         assert_eq!(ledger.find(&1), Some(&before));
         assert_eq!(ledger.modify(&3, &request(1, 1, (0, 0))), None);
+    }
+
+    #[test]
+    fn a_reservation_that_has_begun_can_last_longer_as_far_as_there_is_room() {
+        let mut ledger = ledger();
+        ledger.request(1, &request(4, 100, (0, 0)), LATER);
+        ledger.request(2, &request(1, 100, (150, 150)), LATER);
+        ledger.confirm(&1);
+        ledger.advance(Timestamp(60));
+        assert_eq!(ledger.modify(&1, &request(4, 150, (0, 0))), Some(granted(0)));
+        let refused = ledger.modify(&1, &request(4, 151, (0, 0)));
+        assert_eq!(refused, Some(Answer::NotBefore { next: Timestamp(250) }));
+        assert_eq!(ledger.find(&1).unwrap().span, Span::new(Timestamp(0), Timestamp(150)));
+        assert_eq!(ledger.request(3, &request(1, 10, (60, 200)), LATER), granted(150));
     }
 
     #[test]

@@ -19,6 +19,26 @@ pub struct ReservationTag {
     pub serial: Serial,
 }
 
+impl ReservationTag {
+    /// The job of those that belong to none: the numbers of jobs begin with 1.
+    const NO_JOB: JobId = JobId(0);
+
+    /// That of a reservation that jobs share; numbered within its site.
+    pub fn shared(instance: InstanceId, serial: Serial) -> Self {
+        Self { instance, job: Self::NO_JOB, serial }
+    }
+
+    /// Whether jobs share it.
+    pub fn is_shared(&self) -> bool {
+        self.job == Self::NO_JOB
+    }
+
+    /// Whether attempts of this job, of this control plane, may use it.
+    pub fn serves(&self, instance: InstanceId, job: JobId) -> bool {
+        self.instance == instance && (self.job == job || self.is_shared())
+    }
+}
+
 /// Number of a request for a reservation within its job, from 1; never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Serial(pub u32);
@@ -58,6 +78,17 @@ impl FromStr for ReservationTag {
 mod tests {
     use super::*;
     use crate::ids::{Attempt, ComponentIndex, Tag};
+
+    #[test]
+    fn a_shared_reservation_serves_every_job_and_anothers_none() {
+        let (ours, theirs) = (InstanceId::from_random(1), InstanceId::from_random(2));
+        let shared = ReservationTag::shared(ours, Serial(3));
+        assert_eq!(shared.to_string().parse(), Ok(shared));
+        assert!(shared.serves(ours, JobId(1)) && shared.serves(ours, JobId(2)));
+        assert!(!shared.serves(theirs, JobId(1)));
+        let own = ReservationTag { job: JobId(1), ..shared };
+        assert!(own.serves(ours, JobId(1)) && !own.serves(ours, JobId(2)) && !own.is_shared());
+    }
 
     #[test]
     fn a_reservations_tag_is_read_back_and_is_never_an_attempts() {

@@ -8,7 +8,7 @@ use super::sweep::Task;
 use super::{RunnerError, runner_of};
 use crate::acquire::{AcquisitionMode, AcquisitionOptions, InvalidWish, ReservationWish};
 use crate::bid::Weights;
-use crate::ids::{RunnerName, TargetName};
+use crate::ids::{ReservationName, RunnerName, TargetName};
 use crate::job::spec::{JobSpec, Request};
 use crate::sparse::Usual;
 use crate::units::DurationMs;
@@ -30,6 +30,8 @@ pub struct RunOptions {
     pub acquisition: AcquisitionOptions,
     /// The start that it is to be promised, if it wants a reservation.
     pub reservation: Option<ReservationWish>,
+    /// The reservation on whose processors it runs, with other jobs that name it.
+    pub within: Option<ReservationName>,
     /// How much each dimension counts where sites bid for it; `None`: as on the whole grid.
     pub weights: Option<Weights>,
 }
@@ -94,14 +96,23 @@ impl fmt::Display for Signal {
 impl JobSpec {
     /// Checks the reservation that it wants, if it wants one.
     pub(crate) fn validate_reservation(&self) -> Result<(), InvalidWish> {
-        let Some(wish) = &self.run.reservation else { return Ok(()) };
+        let (wish, within) = (&self.run.reservation, &self.run.within);
+        if wish.is_none() && within.is_none() {
+            return Ok(());
+        }
+        if wish.is_some() && within.is_some() {
+            return Err(InvalidWish::WithinAndOwn);
+        }
+        if within.is_some() && self.run.restart_scope == RestartScope::Component {
+            return Err(InvalidWish::RestartWithin);
+        }
         if matches!(self.request, Request::Flexible(_)) {
             return Err(InvalidWish::Flexible);
         }
         if self.run.acquisition.mode == AcquisitionMode::Queued {
             return Err(InvalidWish::Queued);
         }
-        wish.validate()
+        wish.as_ref().map_or(Ok(()), ReservationWish::validate)
     }
 
     /// Checks what it says of how it is run.

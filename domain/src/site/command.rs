@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::ids::KeyName;
+use crate::ids::{KeyName, ReservationName};
+use crate::reserve::{Outcome, Serial};
 use crate::site::failure::FailureClass;
+use crate::site::shared::{MAX_ALLOWED, MAX_SHARED, SharedQuestion, SharedWish};
 use crate::site::state::{AttemptId, MAX_WINDOWS, NotificationId, NotificationKind};
 use crate::units::{PerMillion, Timestamp};
 
@@ -53,6 +55,20 @@ pub enum SiteCommand {
     ReconcileProbes {
         /// Attempts that are not over.
         live: BTreeSet<AttemptId>,
+    },
+    /// The site answered a question about a shared reservation.
+    SharedAnswered {
+        /// Which.
+        serial: Serial,
+        /// What it was asked.
+        asked: SharedQuestion,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// The site was looked at, and has these shared reservations no more that it should keep.
+    SharedMissing {
+        /// Their numbers.
+        gone: BTreeSet<Serial>,
     },
     /// An operator orders something.
     Operate {
@@ -113,6 +129,20 @@ pub enum Operation {
     Unforce,
     /// Set count and breaker back, whatever they are.
     ResetErrors,
+    /// Have a reservation made that jobs share.
+    Reserve(Box<SharedWish>),
+    /// Have one end later.
+    ExtendReservation {
+        /// Which.
+        name: ReservationName,
+        /// Its new end.
+        until: Timestamp,
+    },
+    /// Give one back.
+    CancelReservation {
+        /// Which.
+        name: ReservationName,
+    },
 }
 
 /// How a probe ended.
@@ -148,4 +178,16 @@ pub enum Rejection {
     NoSuchWindow,
     #[error("the time until which it should hold is over already")]
     Past,
+    #[error("there is a reservation of that name; cancel it first, or take another name")]
+    ReservationExists,
+    #[error("it has no reservation of that name, or not any more")]
+    NoSuchReservation,
+    #[error("it ends then, or later, as it is; it can only be made to end later")]
+    EndsLater,
+    #[error("the site is still being asked about that reservation; try again when it has answered")]
+    ReservationBusy,
+    #[error("a site has at most {} shared reservations; cancel one first", MAX_SHARED)]
+    TooManyReservations,
+    #[error("a reservation names at most {} keys", MAX_ALLOWED)]
+    TooManyKeys,
 }

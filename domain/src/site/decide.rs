@@ -8,6 +8,7 @@ use crate::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
 use crate::site::event::{Happened, SiteEvent};
 use crate::site::failure::FailureClass;
 use crate::site::parameters::SiteParameters;
+use crate::site::shared;
 use crate::site::state::{
     AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
     SiteRecord, probing_jobs,
@@ -48,6 +49,10 @@ pub fn decide(
             let owed = record.owed.iter().any(|notification| notification.id == id);
             Ok(owed.then_some(Happened::NotificationSent { id }).into_iter().collect())
         }
+        SiteCommand::SharedAnswered { serial, asked, outcome } => {
+            Ok(shared::answered(record, serial, asked, outcome))
+        }
+        SiteCommand::SharedMissing { gone } => Ok(shared::missing(record, &gone, now)),
         SiteCommand::Operate { by, what } => desk.operate(what, by).map(|event| vec![event]),
     }?;
     Ok(happened.into_iter().map(|what| SiteEvent { at: now, what }).collect())
@@ -274,6 +279,13 @@ impl Desk<'_> {
                 unless(operator.forced.is_none(), Happened::VerdictReleased { by })
             }
             Operation::ResetErrors => Ok(Happened::ErrorsReset { by }),
+            Operation::Reserve(wish) => shared::want(self.record, *wish, by, self.now),
+            Operation::ExtendReservation { name, until } => {
+                shared::extend(self.record, &name, until, self.now, by)
+            }
+            Operation::CancelReservation { name } => {
+                shared::cancel(self.record, &name, self.now, by)
+            }
         }
     }
 

@@ -26,5 +26,7 @@ pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
     let probe = probe.into_iter().chain(record.breaker.tried_by_any_from());
     let forced = record.operator.forced.as_ref().map(|forced| forced.until);
     let windows = record.operator.windows.iter().flat_map(|window| [window.from, window.until]);
-    probe.chain(forced).chain(windows).filter(|wake| now < *wake).min()
+    // Jobs that name one which is over are told so.
+    let shared = record.shared.iter().filter_map(|shared| Some(shared.lease()?.to));
+    probe.chain(forced).chain(windows).chain(shared).filter(|wake| now < *wake).min()
 }

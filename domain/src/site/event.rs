@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::ids::KeyName;
+use crate::reserve::{Outcome, Serial};
 use crate::site::failure::FailureClass;
+use crate::site::shared::SharedWish;
 use crate::site::state::{AttemptId, Notification, NotificationId};
-use crate::units::Timestamp;
+use crate::units::{DurationMs, Timestamp};
 
 /// One event with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +120,43 @@ pub enum Happened {
         /// By which key.
         by: KeyName,
     },
+    /// The site is to be asked for a reservation that jobs share.
+    SharedWanted {
+        /// Its number.
+        serial: Serial,
+        /// What is wanted.
+        wish: Arc<SharedWish>,
+        /// By which key.
+        by: KeyName,
+    },
+    /// The site is to be asked to let one last longer.
+    SharedExtensionWanted {
+        /// Which.
+        serial: Serial,
+        /// From its start to its new end.
+        length: DurationMs,
+        /// By which key.
+        by: KeyName,
+    },
+    /// One is to be given back.
+    SharedCancelled {
+        /// Which.
+        serial: Serial,
+        /// By which key.
+        by: KeyName,
+    },
+    /// The site answered what it was asked about one.
+    SharedAnswered {
+        /// Which.
+        serial: Serial,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// The site has one no more that it should keep.
+    SharedLost {
+        /// Which.
+        serial: Serial,
+    },
     /// A message is owed to the site's administrator.
     NotificationOwed(Notification),
     /// A message was sent.
@@ -147,6 +186,11 @@ impl Happened {
             Happened::VerdictForced { .. } => "VerdictForced",
             Happened::VerdictReleased { .. } => "VerdictReleased",
             Happened::ErrorsReset { .. } => "ErrorsReset",
+            Happened::SharedWanted { .. } => "SharedWanted",
+            Happened::SharedExtensionWanted { .. } => "SharedExtensionWanted",
+            Happened::SharedCancelled { .. } => "SharedCancelled",
+            Happened::SharedAnswered { .. } => "SharedAnswered",
+            Happened::SharedLost { .. } => "SharedLost",
             Happened::NotificationOwed(_) => "NotificationOwed",
             Happened::NotificationSent { .. } => "NotificationSent",
         }

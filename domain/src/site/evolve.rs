@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::ids::KeyName;
 use crate::site::event::{Happened, SiteEvent};
+use crate::site::shared;
 use crate::site::state::{
     AttemptId, Breaker, ErrorDetail, Forced, MAX_OWED, Notification, Order, RECENT_ERRORS,
     REMEMBERED, SiteRecord, Window,
@@ -71,6 +72,11 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             record.operator.forced = Some(forced);
         }
         Happened::VerdictReleased { .. } => record.operator.forced = None,
+        what @ (Happened::SharedWanted { .. }
+        | Happened::SharedExtensionWanted { .. }
+        | Happened::SharedCancelled { .. }
+        | Happened::SharedAnswered { .. }
+        | Happened::SharedLost { .. }) => shared::evolve(record, what, at),
     }
 }
 

@@ -14,6 +14,7 @@ pub mod evolve;
 pub mod failure;
 pub mod isolation;
 pub mod parameters;
+pub mod shared;
 pub mod state;
 #[cfg(test)]
 mod tests;

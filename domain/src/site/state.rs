@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
 use crate::planted::{Bug, bug};
+use crate::reserve::Serial;
 use crate::site::failure::FailureClass;
+use crate::site::shared::SharedReservation;
 use crate::units::{DurationMs, Timestamp};
 
 /// Attempts whose outcome is remembered, so that a repeated report counts once.
@@ -45,6 +47,10 @@ pub struct SiteRecord {
     pub last_notification: NotificationId,
     /// Notifications pushed out by newer ones before they were sent.
     pub notifications_dropped: u64,
+    /// Reservations that belong to no job, oldest first.
+    pub shared: Vec<SharedReservation>,
+    /// Number of the latest of them; 0 before the first.
+    pub last_shared: Serial,
 }
 
 /// One attempt of a component, without the control plane's instance.
@@ -255,6 +261,8 @@ impl SiteRecord {
             owed: VecDeque::new(),
             last_notification: NotificationId(0),
             notifications_dropped: 0,
+            shared: Vec::new(),
+            last_shared: Serial(0),
         }
     }
 

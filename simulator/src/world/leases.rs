@@ -188,7 +188,7 @@ impl Cluster {
     ) -> Result<(), SiteError> {
         self.book(now)?;
         let full = |why: &str| Err(SiteError::SiteFull(why.into()));
-        if (tag.instance, tag.job) != (order.tag.instance, order.tag.job) {
+        if !tag.serves(order.tag.instance, order.tag.job) {
             return Err(SiteError::Refused(format!("reservation {tag} is another's")));
         }
         let lease = self.leases.as_ref().and_then(|leases| leases.kept.get(&tag));

@@ -218,7 +218,7 @@ fn under(
     now: Timestamp,
 ) -> Result<(), SiteError> {
     let full = |why: String| Err(SiteError::SiteFull(why));
-    if (tag.instance, tag.job) != (order.tag.instance, order.tag.job) {
+    if !tag.serves(order.tag.instance, order.tag.job) {
         return Err(SiteError::Refused(format!("reservation {tag} is another's")));
     }
     let Some(kept) = leases.get(&tag.to_string()) else {

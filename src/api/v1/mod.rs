@@ -26,6 +26,7 @@ pub mod quantity;
 pub mod reservation;
 pub mod runner;
 pub(crate) mod shape;
+pub mod shared;
 pub mod site;
 pub mod slots;
 pub mod spec;

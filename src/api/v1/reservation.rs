@@ -1,6 +1,7 @@
 //! The start that a job is to be promised: as its user writes it, and what became of it.
 
 use cospan_domain::acquire::ReservationWish;
+use cospan_domain::ids::ReservationName;
 use cospan_domain::job::state::{Job, Phase, Reservation};
 use cospan_domain::reserve::{Standing, StartWindow};
 use cospan_domain::units::DurationMs;
@@ -10,18 +11,22 @@ use utoipa::ToSchema;
 use super::event::EventReport;
 use super::moment::Moment;
 use super::quantity::{Instant, Length};
+use super::shape::ReservationText;
+use super::shared::SharedReport;
+use super::text;
 
 /// The tolerance that is taken if none is given, as far as the window allows it.
 const TOLERANCE: DurationMs = DurationMs::from_secs(60);
 
-/// A start that is promised, or the job does not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// A start that is promised, or the job does not run; or a reservation that it shares.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReservationDocument {
     /// The earliest start: `2026-11-27T09:00:00+01:00`, `2026-11-27 09:00`, `tomorrow 09:00`,
     /// `in 2h`, `now`. Without a zone it is the time where it is read: by the command line that
     /// of the user, else that of the server.
-    pub earliest: Moment,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earliest: Option<Moment>,
     /// The latest start; the earliest if left out, and `within`, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<Moment>,
@@ -38,15 +43,43 @@ pub struct ReservationDocument {
     /// free; it never gets a later one by that. No if left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flexible: bool,
+    /// The reservation on whose processors it runs, with other jobs that name it; in place of all
+    /// other keys.
+    #[serde(default, rename = "use", with = "text::option")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ReservationText>)]
+    pub shared: Option<ReservationName>,
 }
 
 impl ReservationDocument {
-    /// What it asks for.
+    /// Only a reservation that it shares.
+    pub fn sharing(name: ReservationName) -> Self {
+        Self { shared: Some(name), ..Self::default() }
+    }
+
+    /// The start that it asks for, if it does.
     ///
     /// # Errors
     /// The key that is wrong, and why.
-    pub fn wish(&self) -> Result<ReservationWish, (&'static str, &'static str)> {
-        let earliest = self.earliest.0;
+    pub fn wish(&self) -> Result<Option<ReservationWish>, (&'static str, &'static str)> {
+        let own = self.earliest.is_some() || self.latest.is_some() || self.within.is_some();
+        match (&self.shared, own || self.tolerance.is_some() || self.flexible) {
+            (Some(_), true) => {
+                let problem = "names a reservation that has its time already; drop it, or the rest";
+                Err(("reservation.use", problem))
+            }
+            (Some(_), false) => Ok(None),
+            (None, _) => self.own().map(Some),
+        }
+    }
+
+    /// The start that it asks for.
+    ///
+    /// # Errors
+    /// The key that is wrong, and why.
+    pub fn own(&self) -> Result<ReservationWish, (&'static str, &'static str)> {
+        let missing = ("reservation.earliest", "is missing; say when it may start");
+        let earliest = self.earliest.ok_or(missing)?.0;
         let latest = match (self.latest, self.within) {
             (Some(_), Some(_)) => {
                 let problem = "says the latest start a second time; drop it, or `latest`";
@@ -65,11 +98,12 @@ impl ReservationDocument {
 impl From<&ReservationWish> for ReservationDocument {
     fn from(wish: &ReservationWish) -> Self {
         Self {
-            earliest: Moment(wish.window.earliest),
+            earliest: Some(Moment(wish.window.earliest)),
             latest: Some(Moment(wish.window.latest)),
             within: None,
             tolerance: Some(Length(wish.tolerance)),
             flexible: wish.flexible,
+            shared: None,
         }
     }
 }
@@ -144,6 +178,10 @@ impl ReservationReport {
 pub struct ReservationPage {
     /// By number of their jobs.
     pub reservations: Vec<ReservationRow>,
+    /// Reservations that jobs share, also some that have ended; on the first page, unless it is
+    /// narrowed down to jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared: Vec<SharedReport>,
     /// There are more: give this as `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,

@@ -75,7 +75,7 @@ macro_rules! stand_ins {
 }
 
 stand_ins! {
-    SiteText ComponentText FileText KeyText PolicyText RunnerText TargetText PathText DigestText
+    SiteText ComponentText FileText KeyText PolicyText ReservationText RunnerText TargetText PathText DigestText
     RequestKeyText VariableText Positive
 }
 
@@ -90,6 +90,8 @@ shapes! {
     "KeyName" KeyText r"^[A-Za-z0-9][A-Za-z0-9._@-]*$", 63, "alice";
     /// Name of a placement policy.
     "PolicyName" PolicyText r"^[a-z-]+$", 63, "worst-fit";
+    /// Name of a reservation that jobs share.
+    "ReservationName" ReservationText r"^[A-Za-z][A-Za-z0-9._-]*$", 63, "course-1";
     /// Name of a runner.
     "RunnerName" RunnerText r"^[a-z-]+$", 63, "parallel";
     /// Name of a target of notifications, as the operator configured it.
@@ -231,7 +233,7 @@ mod tests {
 
     use cospan_domain::ids::{
         ComponentName, Digest, IdempotencyKey, KeyName, LogicalName, PolicyName, RelPath,
-        RunnerName, SiteName, TargetName,
+        ReservationName, RunnerName, SiteName, TargetName,
     };
 
     use super::*;
@@ -249,6 +251,7 @@ mod tests {
         holds::<LogicalName>(FileText::SHAPE);
         holds::<KeyName>(KeyText::SHAPE);
         holds::<PolicyName>(PolicyText::SHAPE);
+        holds::<ReservationName>(ReservationText::SHAPE);
         holds::<RunnerName>(RunnerText::SHAPE);
         holds::<TargetName>(TargetText::SHAPE);
         holds::<RelPath>(PathText::SHAPE);

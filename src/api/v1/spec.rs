@@ -86,7 +86,8 @@ impl JobDocument {
             return wrong(key, "must be above 0");
         }
         let wish = self.reservation.as_ref().map(ReservationDocument::wish).transpose();
-        let reservation = wish.or_else(|(key, problem)| wrong(key, problem))?;
+        let reservation = wish.or_else(|(key, problem)| wrong(key, problem))?.flatten();
+        let within = self.reservation.and_then(|reservation| reservation.shared);
         let named = self.weights.iter().map(|(name, factor)| (&**name, factor.0));
         let weights = match Weights::of(named) {
             Err(error) => return wrong("weights", error.to_string()),
@@ -115,6 +116,7 @@ impl JobDocument {
                 restart_scope: self.restart_scope.into(),
                 acquisition: self.acquisition.unwrap_or_default().into(),
                 reservation,
+                within,
                 weights,
             }
             .into(),
@@ -293,7 +295,7 @@ impl From<&JobSpec> for JobDocument {
             restart_scope: RestartScopeName::from(spec.run.restart_scope),
             acquisition: Some(AcquisitionDocument::from(spec.run.acquisition))
                 .filter(|shown| *shown != AcquisitionDocument::default()),
-            reservation: spec.run.reservation.as_ref().map(ReservationDocument::from),
+            reservation: reservation(spec),
             weights: spec.run.weights.iter().flat_map(Weights::named).map(factor).collect(),
             // A run of a sweep is shown as the one job that it is.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
@@ -303,6 +305,11 @@ impl From<&JobSpec> for JobDocument {
             component: spec.components.iter().map(ComponentDocument::from).collect(),
         }
     }
+}
+
+fn reservation(spec: &JobSpec) -> Option<ReservationDocument> {
+    let own = spec.run.reservation.as_ref().map(ReservationDocument::from);
+    own.or_else(|| spec.run.within.clone().map(ReservationDocument::sharing))
 }
 
 fn factor((name, weight): (&'static str, Weight)) -> (Arc<str>, Factor) {

@@ -20,6 +20,7 @@ pub(super) mod quickstart;
 pub(super) mod report;
 pub(super) mod reservation;
 pub(super) mod serve;
+mod shared;
 pub(super) mod show;
 pub(super) mod simulate;
 pub(super) mod site;

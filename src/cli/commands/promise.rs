@@ -26,7 +26,8 @@ pub(super) fn tell(
     jobs: &[JobDocument],
     submitted: &SubmittedReport,
 ) -> Result<(), CliError> {
-    if jobs.iter().all(|job| job.reservation.is_none()) {
+    let own = |job: &JobDocument| job.reservation.as_ref().is_some_and(|it| it.shared.is_none());
+    if !jobs.iter().any(own) {
         return Ok(());
     }
     let until = Instant::now() + PATIENCE;

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant as Clock};
 
+use super::shared;
 use crate::api::v1::event::EventReport;
 use crate::api::v1::reservation::{
     ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
 };
+use crate::api::v1::shared::SharedExtension;
 use crate::cli::args_job::OnlyArgs;
-use crate::cli::args_reserve::ReservationCommand;
+use crate::cli::args_reserve::{ReservationCommand, Reserved};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{bold, columns, fields, note, state};
@@ -29,21 +31,31 @@ pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result
             let page = all(&client, only)?;
             context.out.answer(&page, list)?;
         }
-        ReservationCommand::Show { ids } => {
+        ReservationCommand::Show { ids: Reserved::Shared(name) } => {
+            context.out.answer(&client.shared_reservation(name.as_str())?, shared::show)?;
+        }
+        ReservationCommand::Show { ids: Reserved::Jobs(ids) } => {
             for id in context.resolve(&client, ids)? {
                 context.out.answer(&client.reservation(id)?, show)?;
             }
         }
-        ReservationCommand::Cancel { ids } => {
+        ReservationCommand::Create(args) => shared::create(context, &client, args)?,
+        ReservationCommand::Extend { name, longer, until } => {
+            let to = SharedExtension { until: *until, longer: *longer };
+            shared::extend(context, &client, name.as_str(), &to)?;
+        }
+        ReservationCommand::Cancel { ids: Reserved::Shared(name) } => {
+            shared::cancel(context, &client, name.as_str())?;
+        }
+        ReservationCommand::Cancel { ids: Reserved::Jobs(ids) } => {
             for id in context.resolve(&client, ids)? {
                 client.cancel_reservation(id)?;
                 note(&format!("job {id} is promised no start any more; it waits as others do"));
             }
         }
         ReservationCommand::Move { id, start, within } => {
-            let (earliest, within) = (*start, *within);
-            let (latest, tolerance, flexible) = (None, None, false);
-            let to = ReservationDocument { earliest, latest, within, tolerance, flexible };
+            let (earliest, within) = (Some(*start), *within);
+            let to = ReservationDocument { earliest, within, ..ReservationDocument::default() };
             for id in context.resolve(&client, id)? {
                 client.move_reservation(id, &to)?;
                 let row = decided(&client, id)?;
@@ -120,8 +132,9 @@ fn sites(reservation: &ReservationReport) -> String {
 }
 
 fn list(page: &ReservationPage) -> String {
+    let shared = shared::table(&page.shared);
     if page.reservations.is_empty() {
-        return "no job is to be promised a start\n".into();
+        return "no job is to be promised a start\n".to_owned() + &shared;
     }
     let row = |row: &ReservationRow| {
         let reservation = &row.reservation;
@@ -136,7 +149,7 @@ fn list(page: &ReservationPage) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = page.reservations.iter().map(row).collect();
-    columns(&["JOB", "NAME", "OWNER", "STATE", "RESERVATION", "START", "SITES"], &rows)
+    columns(&["JOB", "NAME", "OWNER", "STATE", "RESERVATION", "START", "SITES"], &rows) + &shared
 }
 
 fn show(row: &ReservationRow) -> String {

@@ -48,11 +48,16 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
     };
     if let Some(earliest) = args.start {
         for job in &mut jobs {
-            let flexible = job.reservation.is_some_and(|reservation| reservation.flexible);
-            let (latest, within, tolerance) = (None, args.within, None);
-            let start = ReservationDocument { earliest, latest, within, tolerance, flexible };
+            let flexible = job.reservation.as_ref().is_some_and(|wanted| wanted.flexible);
+            let (earliest, within) = (Some(earliest), args.within);
+            let others = ReservationDocument::default();
+            let start = ReservationDocument { earliest, within, flexible, ..others };
             job.reservation = Some(start);
         }
+    }
+    if let Some(name) = &args.reservation {
+        let shared = ReservationDocument::sharing(name.clone());
+        jobs.iter_mut().for_each(|job| job.reservation = Some(shared.clone()));
     }
     let client = context.client()?;
     let mut bringer = bring::Bringer::new(&client);

@@ -92,6 +92,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
             orders::output_registered(draft, component, output)
         }
         JobCommand::Promote { to } => orders::promote(draft, to),
+        JobCommand::LoseReservation { reason } => orders::lose_reservation(draft, reason),
         JobCommand::GiveUpPlacement { tries } => orders::give_up_placement(draft, tries),
         JobCommand::LeaveSite(site) => abort::leave_site(draft, &site),
         JobCommand::SetPriority(priority, by) => orders::set_priority(draft, priority, by),

@@ -47,6 +47,15 @@ fn is_whole(job: &Job, placements: &[Placement]) -> bool {
     }
 }
 
+/// The reservation that it named is no more, or will not do.
+pub(super) fn lose_reservation(draft: &mut Draft<'_>, reason: Arc<str>) -> Result<(), Rejection> {
+    if !draft.job.waits_within() {
+        return Err(Rejection::Stale);
+    }
+    draft.emit(Happened::JobFailed { reason });
+    Ok(())
+}
+
 pub(super) fn charge_recorded(
     draft: &mut Draft<'_>,
     index: ComponentIndex,

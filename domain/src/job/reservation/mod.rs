@@ -9,6 +9,7 @@ mod forward;
 pub use forward::Forward;
 
 use crate::acquire::{Acquisition, Promised, ReservationWish};
+use crate::ids::ReservationName;
 use crate::job::parameters::JobParameters;
 use crate::job::state::{Job, Phase};
 use crate::placed::Placement;
@@ -167,7 +168,7 @@ impl Reservation {
                 let Reserved { site, serial, start } = held.as_ref()?;
                 let placement = placements.iter().find(|placement| placement.site == *site)?;
                 let to = *start + part.length;
-                let promised = Promised { serial: *serial, from: *start, to };
+                let promised = Promised { serial: *serial, from: *start, to, shared: false };
                 let acquisition = Acquisition::Reserved(promised);
                 Some((part.component, Placement { acquisition, ..placement.clone() }))
             })
@@ -197,6 +198,19 @@ impl Job {
             Wish::Changed(wish) => Some(wish),
             Wish::Dropped => None,
         }
+    }
+
+    /// The reservation that it shares with other jobs, if it names one.
+    pub fn shares(&self) -> Option<&ReservationName> {
+        self.spec.run.within.as_ref()
+    }
+
+    /// Whether it waits for a place within the reservation that it named.
+    pub fn waits_within(&self) -> bool {
+        self.shares().is_some()
+            && matches!(self.phase, Phase::Queued { .. })
+            && self.frozen_by.is_none()
+            && self.held.is_none()
     }
 
     /// Whether it waits for somebody to say which sites may be asked for a reservation.

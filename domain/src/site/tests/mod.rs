@@ -5,6 +5,7 @@ mod availability;
 mod breaker;
 mod operators;
 mod properties;
+mod shared;
 
 use std::sync::Arc;
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{
     Attempt, ComponentIndex, ComponentName, Digest, IdempotencyKey, InstanceId, JobId, KeyName,
-    LogicalName, LrmId, PolicyName, RelPath, Round, RunnerName, SiteName, Tag, TargetName,
+    LogicalName, LrmId, PolicyName, RelPath, ReservationName, Round, RunnerName, SiteName, Tag,
+    TargetName,
 };
 use cospan_domain::reserve::Serial;
 use cospan_domain::site::state::NotificationId;
@@ -118,7 +119,7 @@ macro_rules! names {
 }
 
 names! {
-    ComponentName IdempotencyKey KeyName LogicalName LrmId PolicyName RelPath RunnerName SiteName
+    ComponentName IdempotencyKey KeyName LogicalName LrmId PolicyName RelPath ReservationName RunnerName SiteName
     String TargetName
 }
 

@@ -48,7 +48,12 @@ wire_struct!(Placement = placed::Placement {
     acquisition: Acquisition,
 });
 wire_enum!(Acquisition = DomainAcquisition { ClaimNow, Queue(QueueLimits), Reserved(Promised) });
-wire_struct!(Promised = acquire::Promised { serial: u32, from: u64, to: u64 });
+wire_struct!(Promised = acquire::Promised {
+    serial: u32,
+    from: u64,
+    to: u64;
+    shared: bool,
+});
 
 impl Default for Acquisition {
     fn default() -> Self {

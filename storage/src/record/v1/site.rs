@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use cospan_domain::ids::{KeyName, SiteName};
+use cospan_domain::ids::{KeyName, ReservationName, SiteName};
 use cospan_domain::site::failure::FailureClass as DomainClass;
+use cospan_domain::site::shared::{self, SharedEnd as DomainEnd, SharedStage as DomainStage};
 use cospan_domain::site::state::{self, Breaker as DomainBreaker, NotificationKind as DomainKind};
 
-use super::convert::{Text, wire_enum, wire_struct};
+use super::convert::{Text, wire_enum, wire_inner, wire_struct};
+use super::reservation::StartWindow;
+use super::spec::Resources;
 
 wire_struct!(SiteRecord = state::SiteRecord {
     site: Text<SiteName>,
@@ -19,6 +22,39 @@ wire_struct!(SiteRecord = state::SiteRecord {
     last_notification: u64,
     notifications_dropped: u64,
     erring_jobs: Vec<u64>,
+    shared: Vec<SharedReservation>,
+    last_shared: u32,
+});
+
+wire_struct!(SharedReservation = shared::SharedReservation {
+    wish: SharedWish,
+    serial: u32,
+    by: Text<KeyName>,
+    stage: SharedStage;
+    granted: Option<u64>,
+});
+wire_struct!(SharedWish = shared::SharedWish {
+    name: Text<ReservationName>,
+    resources: Resources,
+    window: StartWindow,
+    length: u64;
+    allowed: Vec<Text<KeyName>>,
+    lead: u64,
+    margin: u64,
+});
+wire_enum!(SharedStage = DomainStage {
+    Asked,
+    Granted,
+    Confirmed,
+    Extending { length: u64 },
+    Releasing(SharedEnd),
+    Ended(SharedEnd),
+});
+wire_enum!(SharedEnd = DomainEnd {
+    Refused { next: Option<u64> },
+    WrongStart,
+    Lost,
+    Cancelled { by: Text<KeyName> },
 });
 
 wire_struct!(AttemptId = state::AttemptId { job: u64, component: u32, attempt: u32 });

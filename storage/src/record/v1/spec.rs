@@ -6,7 +6,8 @@ use cospan_domain::acquire::{self, AcquisitionMode as DomainMode};
 use cospan_domain::bid::{Weight, WeightError, Weights};
 use cospan_domain::content;
 use cospan_domain::ids::{
-    ComponentName, Digest, LogicalName, PolicyName, RelPath, RunnerName, SiteName, TargetName,
+    ComponentName, Digest, LogicalName, PolicyName, RelPath, ReservationName, RunnerName, SiteName,
+    TargetName,
 };
 use cospan_domain::job::chunk::Feed as DomainFeed;
 use cospan_domain::job::spec::{self, Collect as DomainCollect, Executable as DomainExecutable};
@@ -48,6 +49,7 @@ wire_struct!(RunOptions = runner::RunOptions {
     acquisition: AcquisitionOptions,
     weights: Option<Vec<(Arc<str>, u32)>>,
     reservation: Option<ReservationWish>,
+    within: Option<Text<ReservationName>>,
 });
 
 impl Convert<RunOptions> for Sparse<runner::RunOptions> {

@@ -3,8 +3,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use cospan_domain::catalogue::state::{Entry, FileRecord};
-use cospan_domain::ids::{Attempt, InstanceId, JobId, SiteName, Tag};
+use cospan_domain::ids::{Attempt, InstanceId, JobId, KeyName, SiteName, Tag};
+use cospan_domain::reserve::{Serial, StartWindow};
+use cospan_domain::resources::Resources;
 use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedWish};
 use cospan_domain::site::state::{
     AttemptId, Breaker, ErrorDetail, Forced, Notification, NotificationId, NotificationKind,
     Operator, Order, SiteRecord, Window,
@@ -13,6 +16,7 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::{
     CopyPhase, CopyRecord, Nonce, Source as CopySource, Trouble, Try, Usage,
 };
+use cospan_domain::units::DurationMs;
 
 use super::Draw;
 
@@ -122,6 +126,40 @@ impl Draw {
             owed: self.some(Self::notification),
             last_notification: NotificationId(self.n64()),
             notifications_dropped: self.n64(),
+            shared: self.some(Self::shared),
+            last_shared: Serial(self.n32()),
+        }
+    }
+
+    fn shared(&mut self) -> SharedReservation {
+        let length = DurationMs(self.n64());
+        let end = match self.below(4) {
+            0 => SharedEnd::Refused { next: self.maybe(Self::at) },
+            1 => SharedEnd::WrongStart,
+            2 => SharedEnd::Lost,
+            _ => SharedEnd::Cancelled { by: self.name() },
+        };
+        SharedReservation {
+            wish: SharedWish {
+                name: self.name(),
+                allowed: self.some(Self::name::<KeyName>),
+                resources: Resources::processors(self.n32()),
+                window: StartWindow::new(self.at(), self.at()),
+                lead: DurationMs(self.n64()),
+                length,
+                margin: DurationMs(self.n64()),
+            },
+            serial: Serial(self.n32()),
+            by: self.name(),
+            granted: self.maybe(Self::at),
+            stage: match self.below(6) {
+                0 => SharedStage::Asked,
+                1 => SharedStage::Granted,
+                2 => SharedStage::Confirmed,
+                3 => SharedStage::Extending { length },
+                4 => SharedStage::Releasing(end),
+                _ => SharedStage::Ended(end),
+            },
         }
     }
 

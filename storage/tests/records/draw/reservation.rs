@@ -27,7 +27,8 @@ impl Draw {
     }
 
     pub(super) fn promised(&mut self) -> Promised {
-        Promised { serial: Serial(self.n32()), from: self.at(), to: self.at() }
+        let (from, to) = (self.at(), self.at());
+        Promised { serial: Serial(self.n32()), from, to, shared: self.coin() }
     }
 
     fn window(&mut self) -> StartWindow {

@@ -33,6 +33,7 @@ impl Draw {
             },
             weights: self.maybe(Self::weights),
             reservation: self.maybe(Self::wish),
+            within: self.maybe(Self::name),
         }
     }
 

@@ -1,0 +1,149 @@
+//! Reservations that jobs share: asks the site what is due about them, and takes note of those
+//! that it has no more.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::reserve::{Outcome, ReservationTag, Serial};
+use cospan_domain::site::command::SiteCommand;
+use cospan_domain::site::event::{Happened, SiteEvent};
+use cospan_domain::site::shared::{SharedQuestion, SharedReservation, SharedStage};
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{CallKind, ReservationOrder, Site, SiteError};
+
+use super::Cluster;
+use super::calls::outcome_label;
+use crate::chaos::{self, Point};
+
+/// How long the site keeps one that is not confirmed.
+const KEPT: DurationMs = DurationMs::from_secs(1_800);
+/// Before a question is put again that nobody answered.
+const RETRY: Duration = Duration::from_secs(1);
+/// As effects of jobs are called that do the same.
+const EFFECT: &str = "Reserve";
+
+/// A question with all that the site has to know.
+struct Question {
+    asked: SharedQuestion,
+    order: ReservationOrder,
+}
+
+impl Question {
+    fn of(shared: &SharedReservation, asked: SharedQuestion, tag: ReservationTag) -> Self {
+        let length = match asked {
+            SharedQuestion::Extend(length) => length,
+            _ => shared.wish.length,
+        };
+        let order = ReservationOrder { tag, request: shared.request(length), keep_for: KEPT };
+        Self { asked, order }
+    }
+
+    /// Puts it to the site. A new one is looked up first: an earlier request may have arrived,
+    /// and its answer been lost.
+    async fn put_to(&self, site: &dyn Site) -> Result<Outcome, SiteError> {
+        let none = || SiteError::Unfit("it grants no reservations".to_owned());
+        let granting = site.reservations().ok_or_else(none)?;
+        let (order, lost) = (&self.order, Outcome::Lost { next: None });
+        match self.asked {
+            SharedQuestion::Request => match granting.find(order.tag).await? {
+                Some(seen) => Ok(Outcome::Granted { start: seen.span.from }),
+                None => granting.request(order).await.map(Outcome::from),
+            },
+            SharedQuestion::Confirm => {
+                let kept = granting.confirm(order.tag).await?;
+                Ok(if kept { Outcome::Done } else { lost })
+            }
+            SharedQuestion::Extend(_) => {
+                Ok(granting.modify(order).await?.map_or(lost, Outcome::from))
+            }
+            SharedQuestion::Release => granting.release(order.tag).await.map(|_| Outcome::Done),
+        }
+    }
+
+    /// What an error means, if it is certain that nothing was done and will be.
+    fn refused(&self, error: &SiteError) -> Option<Outcome> {
+        match error {
+            SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
+                Some(match self.asked {
+                    SharedQuestion::Release => Outcome::Done,
+                    SharedQuestion::Confirm => Outcome::Lost { next: None },
+                    SharedQuestion::Request | SharedQuestion::Extend(_) => {
+                        Outcome::Refused { next: None }
+                    }
+                })
+            }
+            SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_) => None,
+        }
+    }
+}
+
+impl Cluster {
+    /// Puts what is due to the site, one question after the other.
+    pub(super) fn ask_shared(&mut self, ctx: &mut Context<Self>) {
+        // What was decided meanwhile is written first; then this is called again.
+        if self.asking_shared || self.record.is_writing() || self.record.has_commands() {
+            return;
+        }
+        let Some((shared, asked)) = self.record.state().shared_question() else { return };
+        let serial = shared.serial;
+        let tag = ReservationTag::shared(self.shared.instance, serial);
+        let question = Question::of(shared, asked, tag);
+        self.asking_shared = true;
+        chaos::reach_for(EFFECT, Point::BeforeEffect);
+        let (permits, site) = (self.calls.clone(), self.site.clone());
+        let put = async move {
+            let Ok(_permit) = permits.acquire_owned().await else {
+                return Err(SiteError::NotSent("the site's calls are closed".into()));
+            };
+            let answer = question.put_to(&*site).await;
+            Ok((question, answer))
+        };
+        ctx.spawn(put.into_actor(self).map(move |put, this, ctx| {
+            chaos::reach_for(EFFECT, Point::AfterEffect);
+            this.asking_shared = false;
+            let outcome = put.ok().and_then(|(question, answer)| {
+                let labels = [CallKind::Reserve.as_str(), outcome_label(&answer)];
+                this.shared.metrics.site_calls.with_label_values(&labels).inc();
+                answer.map_or_else(|error| question.refused(&error), Some)
+            });
+            match outcome {
+                Some(outcome) => {
+                    this.record.push(SiteCommand::SharedAnswered { serial, asked, outcome }, None);
+                    this.turn(ctx);
+                }
+                None => drop(ctx.run_later(RETRY, Self::ask_shared)),
+            }
+        }));
+    }
+
+    /// Shows how many the site holds, and counts what was refused and lost.
+    pub(super) fn count_shared(&self, record: &SiteRecord, events: &[SiteEvent]) {
+        let (metrics, site) = (&self.shared.metrics.reservations, self.name.as_str());
+        let holds = |shared: &&SharedReservation| shared.needs_lease() && shared.granted.is_some();
+        let held = record.shared.iter().filter(holds).count();
+        if record.last_shared > Serial(0) {
+            metrics.held.with_label_values(&[site, "shared"]).set(held as i64);
+        }
+        for event in events {
+            match &event.what {
+                Happened::SharedLost { .. }
+                | Happened::SharedAnswered { outcome: Outcome::Lost { .. }, .. } => {
+                    metrics.lost.with_label_values(&[site]).inc();
+                }
+                Happened::SharedAnswered { outcome: Outcome::Refused { next }, .. } => {
+                    let reason = if next.is_some() { "later" } else { "never" };
+                    metrics.refused.with_label_values(&[site, reason]).inc();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Those that the site should keep.
+pub(super) fn expected(record: &SiteRecord, now: Timestamp) -> BTreeSet<Serial> {
+    let kept = record.shared.iter().filter(|shared| shared.stage == SharedStage::Confirmed);
+    kept.filter(|shared| !shared.is_over(now)).map(|shared| shared.serial).collect()
+}

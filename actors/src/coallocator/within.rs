@@ -1,0 +1,212 @@
+//! Jobs that named a reservation which others share: placed on what is left of it, in the order of
+//! their numbers, and past those that do not fit. They wait in no placement queue, as nothing has to
+//! be idle for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::acquire::{Acquisition, Promised};
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::placed::Placement;
+use cospan_domain::placement::{GridSnapshot, place_within};
+use cospan_domain::reserve::Serial;
+use cospan_domain::resources::Resources;
+use cospan_domain::site::shared::{SharedReservation, SharedStage};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::actor::CoAllocator;
+use crate::api::View;
+use crate::chaos::{self, Point};
+use crate::job::Order;
+use crate::shared::Shared;
+use crate::supervision::{ActorKind, Owed};
+
+/// From the placement to the claim that the site takes in.
+const SPARE: DurationMs = DurationMs::from_secs(10);
+
+/// Where a reservation is: its site, and its number there.
+type Place = (SiteName, Serial);
+
+/// Jobs that share reservations.
+#[derive(Debug, Default)]
+pub(super) struct Within {
+    /// Those that wait, each with the time before which it is not to be placed.
+    waiting: BTreeMap<JobId, Timestamp>,
+    /// All that have not ended.
+    sharing: BTreeSet<JobId>,
+    /// Those that are being told, and what they take where.
+    told: BTreeMap<JobId, Option<(Place, Resources)>>,
+    wake: Option<SpawnHandle>,
+}
+
+/// A job was told what becomes of it.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct Told(JobId);
+
+/// What is to become of a job that waits.
+enum Verdict {
+    /// It has a place.
+    Place(Place, Vec<Placement>),
+    /// It will have none.
+    Fail(Arc<str>),
+    /// It waits; at the latest until then.
+    Wait(Option<Timestamp>),
+}
+
+impl Within {
+    /// A job as it stands in the view.
+    pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
+        let job = job.filter(|job| job.shares().is_some() && !job.is_final());
+        match job {
+            Some(_) => drop(self.sharing.insert(id)),
+            None => drop(self.sharing.remove(&id)),
+        }
+        match job.filter(|job| job.waits_within()).map(|job| &job.phase) {
+            Some(Phase::Queued { not_before, .. }) => drop(self.waiting.insert(id, *not_before)),
+            Some(_) | None => drop(self.waiting.remove(&id)),
+        }
+    }
+
+    /// What jobs take of a reservation, or are about to.
+    fn taken(&self, view: &View, place: &Place) -> Resources {
+        let mut taken = Resources::default();
+        let told = self.told.values().flatten().filter(|(of, _)| of == place);
+        told.for_each(|(_, resources)| taken.add(resources));
+        let settled = self.sharing.iter().filter(|id| !self.told.contains_key(id));
+        for job in settled.filter_map(|id| view.jobs.get(id)) {
+            taken.add(&taken_by(job, place));
+        }
+        taken
+    }
+}
+
+/// What a job that was placed takes of a reservation until it has ended.
+fn taken_by(job: &Job, (site, serial): &Place) -> Resources {
+    let mut taken = Resources::default();
+    let waits = matches!(job.phase, Phase::Queued { .. });
+    for (index, component) in job.components.iter().enumerate().filter(|_| !waits) {
+        let promised = component.acquisition().promised();
+        let there = component.placement.as_ref().is_some_and(|placed| placed.site == *site);
+        if there && promised.is_some_and(|it| it.shared && it.serial == *serial) {
+            taken.add(&job.resources_of(ComponentIndex(index as u32)).unwrap_or_default());
+        }
+    }
+    taken
+}
+
+impl CoAllocator {
+    /// Places those whose time has come, as far as there is room for them.
+    pub(super) fn place_sharing(&mut self, ctx: &mut Context<Self>) {
+        if self.within.waiting.is_empty() {
+            return;
+        }
+        let (view, now) = (self.shared.view.load(), self.shared.clock.now());
+        let grid = self.grid.snapshot(&self.shared);
+        let mut next: Option<Timestamp> = None;
+        let waiting: Vec<(JobId, Timestamp)> =
+            self.within.waiting.iter().map(|(id, time)| (*id, *time)).collect();
+        for (id, not_before) in waiting {
+            let untold = !self.within.told.contains_key(&id);
+            let Some(job) = view.jobs.get(&id).filter(|_| untold) else { continue };
+            let verdict = match not_before <= now {
+                true => self.verdict(job, &view, &grid, now),
+                false => Verdict::Wait(Some(not_before)),
+            };
+            match verdict {
+                Verdict::Place(place, placements) => {
+                    let mut takes = Resources::default();
+                    job.spec.uses(&placements).for_each(|(_, used)| takes.add(&used));
+                    self.within.told.insert(id, Some((place, takes)));
+                    self.tell_sharing(id, JobCommand::Place { placements, by: None }, ctx);
+                }
+                Verdict::Fail(reason) => {
+                    self.within.told.insert(id, None);
+                    self.tell_sharing(id, JobCommand::LoseReservation { reason }, ctx);
+                }
+                Verdict::Wait(until) => next = next.into_iter().chain(until).min(),
+            }
+        }
+        self.wake_sharing(next.map(|next| next.since(now)), ctx);
+    }
+
+    fn verdict(&self, job: &Job, view: &View, grid: &GridSnapshot, now: Timestamp) -> Verdict {
+        let Some(name) = job.shares() else { return Verdict::Wait(None) };
+        let Some((site, reservation)) = view.shared_reservation(name, now) else {
+            return Verdict::Fail(format!("its reservation {name} is no more").into());
+        };
+        if reservation.is_over(now) || matches!(reservation.stage, SharedStage::Releasing(_)) {
+            return Verdict::Fail(format!("its reservation {name} at {site} has ended").into());
+        }
+        if !reservation.is_kept(now) {
+            return Verdict::Wait(None);
+        }
+        let Some(lease) = reservation.lease() else { return Verdict::Wait(None) };
+        if now < lease.from {
+            return Verdict::Wait(Some(lease.from));
+        }
+        if lease.to < now + SPARE.min(reservation.wish.margin) + job.spec.wall_time {
+            // It may be extended.
+            return Verdict::Wait(Some(lease.to));
+        }
+        let place = (site.clone(), reservation.serial);
+        let mut left = reservation.wish.resources.clone();
+        left.subtract(&self.within.taken(view, &place));
+        let request = self.shared.request_of(job);
+        match place_within(&request, grid, site, left) {
+            Some(placements) => Verdict::Place(place, promised(placements, reservation)),
+            None => Verdict::Wait(Some(lease.to)),
+        }
+    }
+
+    fn tell_sharing(&mut self, job: JobId, command: JobCommand, ctx: &mut Context<Self>) {
+        let shared: Arc<Shared> = self.shared.clone();
+        let owed = Owed::new(ctx.address(), Told(job));
+        actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
+            if let Some(addr) = shared.job_actor(job).await {
+                // Refused if it changed meanwhile: then it is looked at again.
+                let _ = addr.send(Order(command)).await;
+            }
+            owed.settle(Told(job)).await;
+        });
+    }
+
+    fn wake_sharing(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
+        if let Some(handle) = self.within.wake.take() {
+            ctx.cancel_future(handle);
+        }
+        self.within.wake = pause.map(|pause| {
+            ctx.run_later(Duration::from_millis(pause.0.max(5)), |this, ctx| {
+                this.within.wake = None;
+                this.place_sharing(ctx);
+            })
+        });
+    }
+}
+
+/// The same, under the lease that they share.
+fn promised(placements: Vec<Placement>, reservation: &SharedReservation) -> Vec<Placement> {
+    let lease = reservation.lease();
+    let acquisition = lease.map(|lease| {
+        let (from, to) = (lease.from, lease.to);
+        Acquisition::Reserved(Promised { serial: reservation.serial, from, to, shared: true })
+    });
+    let acquisition = acquisition.unwrap_or_default();
+    placements.into_iter().map(|placement| Placement { acquisition, ..placement }).collect()
+}
+
+impl Handler<Told> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Told(job): Told, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        self.within.told.remove(&job);
+        // What it was told may have come to nothing.
+        self.wake_sharing(Some(DurationMs(20)), ctx);
+    }
+}

@@ -1,0 +1,98 @@
+//! Orders for reservations that jobs share, as a site's record gets them.
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::parameters::JobParameters;
+use cospan_domain::reserve::StartWindow;
+use cospan_domain::site::shared::SharedWish;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use crate::api::command::{ApiRefusal, SiteOrder};
+use crate::shared::Shared;
+
+/// A start that is as near as this may be so much later: until the site is asked, it has passed.
+const SOON: DurationMs = DurationMs::from_secs(60);
+
+/// The order with all that the site is to be asked for.
+///
+/// # Errors
+/// There can be no such reservation there.
+pub(super) fn completed(
+    shared: &Shared,
+    site: &SiteName,
+    what: SiteOrder,
+) -> Result<SiteOrder, ApiRefusal> {
+    let SiteOrder::Reserve(wish) = what else { return Ok(what) };
+    let now = shared.clock.now();
+    let (view, name) = (shared.view.load(), &wish.name);
+    if let Some((elsewhere, reservation)) = view.shared_reservation(name, now)
+        && elsewhere != site
+        && !reservation.is_over(now)
+    {
+        let problem = format!("{elsewhere} has a reservation {name} already; take another name");
+        return Err(ApiRefusal::Conflict(problem));
+    }
+    let shape = shared.live.site(site).and_then(|report| report.shape.clone());
+    let Some(shape) = shape else {
+        let problem = format!("site {site} has not answered since the server was started");
+        return Err(ApiRefusal::Conflict(problem));
+    };
+    if !shape.reservations {
+        return Err(ApiRefusal::Conflict(format!("site {site} grants no reservations")));
+    }
+    if let Some(shortage) = shape.total.first_shortage(&wish.resources) {
+        return Err(ApiRefusal::Conflict(format!("site {site} is too small: it {shortage}")));
+    }
+    Ok(SiteOrder::Reserve(Box::new(with_lead(*wish, &shared.settings.job, now))))
+}
+
+/// Begins so long before the start, and ends so long after the end, that whatever may run in it for
+/// as long as was asked finds the time.
+fn with_lead(wish: SharedWish, parameters: &JobParameters, now: Timestamp) -> SharedWish {
+    let StartWindow { earliest, latest } = wish.window;
+    let lead = parameters.reservation_lead.min(earliest.since(now));
+    let begins = (earliest - lead).max(now);
+    let latest = match begins < now + SOON {
+        true => (latest - lead).max(now + SOON),
+        false => latest - lead,
+    };
+    let window = StartWindow::new(begins, latest);
+    SharedWish { window, lead, margin: parameters.wall_margin, ..wish }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cospan_domain::ids::ReservationName;
+    use cospan_domain::resources::Resources;
+
+    fn wish(earliest: u64, latest: u64) -> SharedWish {
+        SharedWish {
+            name: ReservationName::new("course-1").unwrap(),
+            allowed: [].into(),
+            resources: Resources::processors(4),
+            window: StartWindow::new(Timestamp(earliest), Timestamp(latest)),
+            lead: DurationMs::ZERO,
+            length: DurationMs::from_secs(3_600),
+            margin: DurationMs::ZERO,
+        }
+    }
+
+    fn window(earliest: u64, latest: u64, now: u64) -> (StartWindow, DurationMs) {
+        let parameters = JobParameters::default();
+        let wish = with_lead(wish(earliest, latest), &parameters, Timestamp(now));
+        (wish.window, wish.lead)
+    }
+
+    #[test]
+    fn a_lease_begins_before_its_start_as_far_as_there_is_time_for_that() {
+        let lead = JobParameters::default().reservation_lead;
+        let hours = |hours: u64| hours * 3_600_000;
+        let (later, given) = window(hours(2), hours(3), hours(1));
+        let whole = StartWindow::new(Timestamp(hours(2)) - lead, Timestamp(hours(3)) - lead);
+        assert_eq!((later, given), (whole, lead));
+        let (at_once, none) = window(hours(1), hours(1), hours(1));
+        assert_eq!(none, DurationMs::ZERO);
+        let soon = StartWindow::new(Timestamp(hours(1)), Timestamp(hours(1)) + SOON);
+        assert_eq!(at_once, soon, "until the site is asked, it is later");
+    }
+}

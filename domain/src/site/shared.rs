@@ -1,0 +1,352 @@
+//! Reservations at a site that belong to no job: an operator has them made, and jobs that name
+//! them run on their processors.
+//!
+//! Each is a lease at the site, under a tag of ours that names no job
+//! ([`ReservationTag::shared`](crate::reserve::ReservationTag::shared)). What the site is to be
+//! asked follows from the record alone, so that the same is asked again after a restart.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::ids::{KeyName, ReservationName};
+use crate::reserve::{Outcome, ReservationRequest, Serial, Span, StartWindow};
+use crate::resources::Resources;
+use crate::site::command::Rejection;
+use crate::site::event::Happened;
+use crate::site::state::SiteRecord;
+use crate::units::{DurationMs, Timestamp};
+
+/// Shared reservations of a site that have not ended.
+pub const MAX_SHARED: usize = 32;
+/// Those that have ended and are kept to be looked at; the oldest goes first.
+pub const ENDED_SHARED: usize = 16;
+/// Keys that one may be for.
+pub const MAX_ALLOWED: usize = 256;
+
+/// What an operator wants reserved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedWish {
+    /// What jobs call it.
+    pub name: ReservationName,
+    /// Keys whose jobs may use it; none: every key's.
+    pub allowed: BTreeSet<KeyName>,
+    /// How much.
+    pub resources: Resources,
+    /// When its lease may begin.
+    pub window: StartWindow,
+    /// The lease begins so long before the start, so that wrappers come to their gates.
+    pub lead: DurationMs,
+    /// From the start to the end.
+    pub length: DurationMs,
+    /// The lease ends so long after the end.
+    pub margin: DurationMs,
+}
+
+/// A reservation that jobs share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedReservation {
+    /// What was asked for; its length as it was extended.
+    pub wish: SharedWish,
+    /// Its number among those of its site, by which the site knows it; never used again.
+    pub serial: Serial,
+    /// The key that had it made.
+    pub by: KeyName,
+    /// When its lease begins, once the site has said so.
+    pub granted: Option<Timestamp>,
+    /// How far it is.
+    pub stage: SharedStage,
+}
+
+/// How far a shared reservation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedStage {
+    /// The site is asked for it.
+    Asked,
+    /// The site has granted it, and is told to keep it.
+    Granted,
+    /// The site keeps it.
+    Confirmed,
+    /// The site keeps it, and is asked to keep it longer.
+    Extending {
+        /// From the start to the new end.
+        length: DurationMs,
+    },
+    /// It is given back.
+    Releasing(SharedEnd),
+    /// Nothing of it is left at the site.
+    Ended(SharedEnd),
+}
+
+/// Why there is no such reservation any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedEnd {
+    /// The site said no.
+    Refused {
+        /// From when on it may grant the same, if it said so.
+        next: Option<Timestamp>,
+    },
+    /// The site granted another start than was asked for.
+    WrongStart,
+    /// The site has it no more.
+    Lost,
+    /// It was given back.
+    Cancelled {
+        /// By which key.
+        by: KeyName,
+    },
+}
+
+/// What a site is asked about one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SharedQuestion {
+    /// To grant it, if it has not yet.
+    Request,
+    /// To keep it.
+    Confirm,
+    /// To keep it for so long.
+    Extend(DurationMs),
+    /// To take it back.
+    Release,
+}
+
+impl SharedReservation {
+    /// When it begins for those who use it; as asked for until it is granted.
+    pub fn start(&self) -> Timestamp {
+        self.granted.unwrap_or(self.wish.window.earliest) + self.wish.lead
+    }
+
+    /// When it ends for those who use it.
+    pub fn until(&self) -> Timestamp {
+        self.start() + self.wish.length
+    }
+
+    /// What the site keeps free for it, once it has granted it.
+    pub fn lease(&self) -> Option<Span> {
+        self.granted.map(|from| Span::new(from, from + self.lease_length(self.wish.length)))
+    }
+
+    /// Whether jobs can run in it, now or later.
+    pub fn is_kept(&self, now: Timestamp) -> bool {
+        let kept = matches!(self.stage, SharedStage::Confirmed | SharedStage::Extending { .. });
+        kept && !self.is_over(now)
+    }
+
+    /// Whether nobody can run in it any more.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        matches!(self.stage, SharedStage::Ended(_)) || self.lease().is_some_and(|l| l.to <= now)
+    }
+
+    /// Whether something of it may be at the site, and is not to be taken for an orphan.
+    pub fn needs_lease(&self) -> bool {
+        !matches!(self.stage, SharedStage::Ended(_))
+    }
+
+    /// Whether jobs of this key may use it.
+    pub fn serves(&self, key: &KeyName) -> bool {
+        self.wish.allowed.is_empty() || self.wish.allowed.contains(key)
+    }
+
+    /// What the site is to be asked.
+    pub fn question(&self) -> Option<SharedQuestion> {
+        match self.stage {
+            SharedStage::Asked => Some(SharedQuestion::Request),
+            SharedStage::Granted => Some(SharedQuestion::Confirm),
+            SharedStage::Extending { length } => Some(SharedQuestion::Extend(length)),
+            SharedStage::Releasing(_) => Some(SharedQuestion::Release),
+            SharedStage::Confirmed | SharedStage::Ended(_) => None,
+        }
+    }
+
+    /// What is asked of the site for this length.
+    pub fn request(&self, length: DurationMs) -> ReservationRequest {
+        ReservationRequest {
+            resources: self.wish.resources.clone(),
+            length: self.lease_length(length),
+            window: self.granted.map_or(self.wish.window, StartWindow::exactly),
+            flexible: false,
+        }
+    }
+
+    fn lease_length(&self, length: DurationMs) -> DurationMs {
+        self.wish.lead + length + self.wish.margin
+    }
+
+    /// What follows from an answer to its question.
+    fn answered(&mut self, outcome: Outcome) {
+        let lost = || SharedStage::Ended(SharedEnd::Lost);
+        self.stage = match (std::mem::replace(&mut self.stage, lost()), outcome) {
+            (SharedStage::Asked, Outcome::Granted { start }) => {
+                self.granted = Some(start);
+                match self.wish.window.contains(start) {
+                    true => SharedStage::Granted,
+                    false => SharedStage::Releasing(SharedEnd::WrongStart),
+                }
+            }
+            (SharedStage::Asked, Outcome::Refused { next } | Outcome::Lost { next }) => {
+                SharedStage::Ended(SharedEnd::Refused { next })
+            }
+            (SharedStage::Granted, Outcome::Done) => SharedStage::Confirmed,
+            (SharedStage::Extending { length }, Outcome::Granted { start }) => {
+                self.granted = Some(start);
+                self.wish.length = length;
+                SharedStage::Confirmed
+            }
+            (SharedStage::Extending { .. }, Outcome::Refused { .. }) => SharedStage::Confirmed,
+            (SharedStage::Releasing(why) | SharedStage::Ended(why), _) => SharedStage::Ended(why),
+            (_, Outcome::Lost { .. } | Outcome::Refused { .. }) => lost(),
+            (stage, _) => stage,
+        };
+    }
+}
+
+impl SiteRecord {
+    /// The shared reservation with this name that has not ended, else the last that has.
+    pub fn shared_named(&self, name: &ReservationName) -> Option<&SharedReservation> {
+        self.shared.iter().rfind(|shared| shared.wish.name == *name)
+    }
+
+    /// The shared reservation with this number.
+    pub fn shared_with(&self, serial: Serial) -> Option<&SharedReservation> {
+        self.shared.iter().find(|shared| shared.serial == serial)
+    }
+
+    /// What the site is to be asked next about its shared reservations.
+    pub fn shared_question(&self) -> Option<(&SharedReservation, SharedQuestion)> {
+        self.shared.iter().find_map(|shared| Some((shared, shared.question()?)))
+    }
+
+    /// Those that are not over, and have this name.
+    fn live(&self, name: &ReservationName, now: Timestamp) -> Result<Serial, Rejection> {
+        let shared = self.shared_named(name).filter(|shared| !shared.is_over(now));
+        shared.map(|shared| shared.serial).ok_or(Rejection::NoSuchReservation)
+    }
+}
+
+/// An operator wants one made.
+pub(super) fn want(
+    record: &SiteRecord,
+    wish: SharedWish,
+    by: KeyName,
+    now: Timestamp,
+) -> Result<Happened, Rejection> {
+    if record.live(&wish.name, now).is_ok() {
+        return Err(Rejection::ReservationExists);
+    }
+    if wish.window.is_empty() || wish.window.latest < now || wish.length == DurationMs::ZERO {
+        return Err(Rejection::EmptyWindow);
+    }
+    if record.shared.iter().filter(|shared| !shared.is_over(now)).count() >= MAX_SHARED {
+        return Err(Rejection::TooManyReservations);
+    }
+    if wish.allowed.len() > MAX_ALLOWED {
+        return Err(Rejection::TooManyKeys);
+    }
+    let serial = Serial(record.last_shared.0 + 1);
+    Ok(Happened::SharedWanted { serial, wish: Arc::new(wish), by })
+}
+
+/// An operator wants one to end later. Not earlier: what runs in it may have been let in to run
+/// up to its end.
+pub(super) fn extend(
+    record: &SiteRecord,
+    name: &ReservationName,
+    until: Timestamp,
+    now: Timestamp,
+    by: KeyName,
+) -> Result<Happened, Rejection> {
+    let serial = record.live(name, now)?;
+    let shared = record.shared_with(serial).ok_or(Rejection::NoSuchReservation)?;
+    if shared.stage != SharedStage::Confirmed {
+        return Err(Rejection::ReservationBusy);
+    }
+    if until <= shared.until() {
+        return Err(Rejection::EndsLater);
+    }
+    Ok(Happened::SharedExtensionWanted { serial, length: until.since(shared.start()), by })
+}
+
+/// An operator gives one back.
+pub(super) fn cancel(
+    record: &SiteRecord,
+    name: &ReservationName,
+    now: Timestamp,
+    by: KeyName,
+) -> Result<Happened, Rejection> {
+    let serial = record.live(name, now)?;
+    match record.shared_with(serial).map(|shared| &shared.stage) {
+        Some(SharedStage::Releasing(_)) | None => Err(Rejection::AlreadySo),
+        Some(_) => Ok(Happened::SharedCancelled { serial, by }),
+    }
+}
+
+/// The site answered, or is known not to have done what it was asked.
+pub(super) fn answered(
+    record: &SiteRecord,
+    serial: Serial,
+    asked: SharedQuestion,
+    outcome: Outcome,
+) -> Vec<Happened> {
+    let waits = record.shared_with(serial).and_then(SharedReservation::question) == Some(asked);
+    waits.then_some(Happened::SharedAnswered { serial, outcome }).into_iter().collect()
+}
+
+/// The site does not have these any more, as far as it was to keep them.
+pub(super) fn missing(
+    record: &SiteRecord,
+    gone: &BTreeSet<Serial>,
+    now: Timestamp,
+) -> Vec<Happened> {
+    let is_lost = |shared: &&SharedReservation| {
+        shared.stage == SharedStage::Confirmed
+            && !shared.is_over(now)
+            && gone.contains(&shared.serial)
+    };
+    let lost = record.shared.iter().filter(is_lost);
+    lost.map(|shared| Happened::SharedLost { serial: shared.serial }).collect()
+}
+
+/// Applies an event of a shared reservation; others change nothing.
+pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
+    let of = |record: &mut SiteRecord, serial: &Serial, change: &dyn Fn(&mut SharedReservation)| {
+        record.shared.iter_mut().filter(|shared| shared.serial == *serial).for_each(change);
+    };
+    match what {
+        Happened::SharedWanted { serial, wish, by } => {
+            make_room(record, &wish.name, at);
+            record.last_shared = record.last_shared.max(*serial);
+            record.shared.push(SharedReservation {
+                wish: (**wish).clone(),
+                serial: *serial,
+                by: by.clone(),
+                granted: None,
+                stage: SharedStage::Asked,
+            });
+        }
+        Happened::SharedExtensionWanted { serial, length, .. } => {
+            let length = *length;
+            of(record, serial, &|shared| shared.stage = SharedStage::Extending { length });
+        }
+        Happened::SharedCancelled { serial, by } => of(record, serial, &|shared| {
+            shared.stage = SharedStage::Releasing(SharedEnd::Cancelled { by: by.clone() });
+        }),
+        Happened::SharedAnswered { serial, outcome } => {
+            of(record, serial, &|shared| shared.answered(*outcome));
+        }
+        Happened::SharedLost { serial } => {
+            of(record, serial, &|shared| shared.stage = SharedStage::Ended(SharedEnd::Lost));
+        }
+        _ => {}
+    }
+}
+
+/// What has ended makes room: of the same name at once, of others when there are too many.
+fn make_room(record: &mut SiteRecord, name: &ReservationName, at: Timestamp) {
+    record.shared.retain(|shared| shared.wish.name != *name || !shared.is_over(at));
+    let ended = record.shared.iter().filter(|shared| shared.is_over(at)).count();
+    let mut surplus = ended.saturating_sub(ENDED_SHARED - 1);
+    record.shared.retain(|shared| {
+        let goes = surplus > 0 && shared.is_over(at);
+        surplus -= usize::from(goes);
+        !goes
+    });
+}

@@ -1,0 +1,173 @@
+//! Reservations that jobs share: from an operator's wish to what the site said, and to their end.
+
+use super::*;
+use crate::ids::ReservationName;
+use crate::reserve::{Outcome, Serial, StartWindow};
+use crate::resources::Resources;
+use crate::site::shared::{
+    ENDED_SHARED, MAX_SHARED, SharedEnd, SharedQuestion, SharedReservation, SharedStage, SharedWish,
+};
+use crate::units::DurationMs;
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const LEAD: DurationMs = DurationMs::from_secs(10);
+
+fn name(text: &str) -> ReservationName {
+    ReservationName::new(text).unwrap()
+}
+
+impl Bench {
+    fn wish(&self, called: &str) -> SharedWish {
+        SharedWish {
+            name: name(called),
+            allowed: [].into(),
+            resources: Resources::processors(4),
+            window: StartWindow::exactly(self.now + HOUR),
+            lead: LEAD,
+            length: HOUR,
+            margin: DurationMs::from_secs(60),
+        }
+    }
+
+    fn want(&mut self, called: &str) -> Result<Vec<SiteEvent>, Rejection> {
+        self.operate(Operation::Reserve(Box::new(self.wish(called))))
+    }
+
+    /// The site answers what it is asked.
+    fn answer(&mut self, outcome: Outcome) {
+        let (shared, asked) = self.record.shared_question().unwrap();
+        let serial = shared.serial;
+        self.tell(SiteCommand::SharedAnswered { serial, asked, outcome }).unwrap();
+    }
+
+    /// One that its site keeps.
+    fn kept(called: &str) -> Self {
+        let mut bench = Self::new();
+        bench.want(called).unwrap();
+        let start = bench.now + HOUR;
+        bench.answer(Outcome::Granted { start });
+        bench.answer(Outcome::Done);
+        bench
+    }
+
+    fn one(&self, called: &str) -> &SharedReservation {
+        self.record.shared_named(&name(called)).unwrap()
+    }
+
+    fn asked(&self) -> Option<SharedQuestion> {
+        self.record.shared_question().map(|(_, asked)| asked)
+    }
+}
+
+#[test]
+fn what_an_operator_wants_is_requested_confirmed_and_kept_until_its_end() {
+    let mut bench = Bench::new();
+    let start = bench.now + HOUR;
+    bench.want("course").unwrap();
+    assert_eq!(bench.asked(), Some(SharedQuestion::Request));
+    assert_eq!(bench.one("course").request(HOUR).window, StartWindow::exactly(start));
+    bench.answer(Outcome::Granted { start });
+    assert_eq!(bench.asked(), Some(SharedQuestion::Confirm));
+    bench.answer(Outcome::Done);
+    assert_eq!(bench.asked(), None);
+    let kept = bench.one("course");
+    assert!(kept.is_kept(bench.now) && kept.needs_lease());
+    assert_eq!((kept.start(), kept.until()), (start + LEAD, start + LEAD + HOUR));
+    let lease = kept.lease().unwrap();
+    assert_eq!((lease.from, lease.to), (start, kept.until() + DurationMs::from_secs(60)));
+    assert!(kept.is_over(lease.to) && !kept.is_kept(lease.to));
+}
+
+#[test]
+fn an_answer_to_a_question_that_is_no_longer_asked_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.want("course").unwrap();
+    bench.operate(Operation::CancelReservation { name: name("course") }).unwrap();
+    let (asked, start) = (SharedQuestion::Request, bench.now + HOUR);
+    let outcome = Outcome::Granted { start };
+    let late = SiteCommand::SharedAnswered { serial: Serial(1), asked, outcome };
+    assert_eq!(bench.tell(late), Ok(Vec::new()));
+    assert_eq!(bench.asked(), Some(SharedQuestion::Release), "whatever it granted goes back");
+    bench.answer(Outcome::Done);
+    let ended = SharedStage::Ended(SharedEnd::Cancelled { by: key() });
+    assert_eq!(bench.one("course").stage, ended);
+    assert!(!bench.one("course").needs_lease());
+}
+
+#[test]
+fn a_refusal_says_from_when_on_and_a_wrong_start_goes_back() {
+    let mut bench = Bench::new();
+    bench.want("course").unwrap();
+    let next = Some(bench.now + HOUR + HOUR);
+    bench.answer(Outcome::Refused { next });
+    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::Refused { next }));
+    bench.want("course").unwrap();
+    assert_eq!(bench.one("course").serial, Serial(2), "a number is never used again");
+    let wrong = bench.now + HOUR + LEAD;
+    bench.answer(Outcome::Granted { start: wrong });
+    assert_eq!(bench.asked(), Some(SharedQuestion::Release));
+    bench.answer(Outcome::Done);
+    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::WrongStart));
+}
+
+#[test]
+fn it_lasts_longer_only_once_its_site_has_agreed() {
+    let mut bench = Bench::kept("course");
+    let (start, until) = (bench.one("course").lease().unwrap().from, bench.one("course").until());
+    let extend = |until| Operation::ExtendReservation { name: name("course"), until };
+    assert_eq!(bench.operate(extend(until)), Err(Rejection::EndsLater));
+    bench.operate(extend(until + HOUR)).unwrap();
+    assert_eq!(bench.operate(extend(until + HOUR)), Err(Rejection::ReservationBusy));
+    assert!(bench.one("course").is_kept(bench.now));
+    assert_eq!(bench.asked(), Some(SharedQuestion::Extend(HOUR + HOUR)));
+    let request = bench.one("course").request(HOUR + HOUR);
+    assert_eq!(request.window, StartWindow::exactly(start));
+    bench.answer(Outcome::Refused { next: None });
+    assert_eq!(bench.one("course").until(), until, "its end stays");
+    bench.operate(extend(until + HOUR)).unwrap();
+    bench.answer(Outcome::Granted { start });
+    assert_eq!(bench.one("course").until(), until + HOUR);
+    assert_eq!(bench.one("course").stage, SharedStage::Confirmed);
+}
+
+#[test]
+fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
+    let mut bench = Bench::kept("course");
+    assert_eq!(bench.want("course"), Err(Rejection::ReservationExists));
+    let gone = |serial| SiteCommand::SharedMissing { gone: [Serial(serial)].into() };
+    assert_eq!(bench.tell(gone(7)), Ok(Vec::new()));
+    bench.tell(gone(1)).unwrap();
+    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::Lost));
+    let cancel = Operation::CancelReservation { name: name("course") };
+    assert_eq!(bench.operate(cancel), Err(Rejection::NoSuchReservation));
+    bench.want("course").unwrap();
+    assert_eq!(bench.record.shared.len(), 1);
+}
+
+#[test]
+fn a_site_keeps_so_many_and_remembers_so_many_that_have_ended() {
+    let mut bench = Bench::new();
+    for number in 0..MAX_SHARED {
+        bench.want(&format!("r{number}")).unwrap();
+    }
+    assert_eq!(bench.want("one-more"), Err(Rejection::TooManyReservations));
+    while bench.asked().is_some() {
+        bench.answer(Outcome::Refused { next: None });
+    }
+    bench.want("one-more").unwrap();
+    assert_eq!(bench.record.shared.len(), ENDED_SHARED);
+    assert_eq!(bench.record.shared_named(&name("r0")), None, "the oldest went first");
+}
+
+#[test]
+fn keys_that_are_not_named_may_not_use_it() {
+    let mut bench = Bench::new();
+    let wish = SharedWish { allowed: [key()].into(), ..bench.wish("course") };
+    bench.operate(Operation::Reserve(Box::new(wish))).unwrap();
+    let other = KeyName::new("other").unwrap();
+    assert!(bench.one("course").serves(&key()) && !bench.one("course").serves(&other));
+    bench.want("open").unwrap();
+    assert!(bench.one("open").serves(&other));
+    let past = SharedWish { window: StartWindow::exactly(Timestamp(0)), ..bench.wish("past") };
+    assert_eq!(bench.operate(Operation::Reserve(Box::new(past))), Err(Rejection::EmptyWindow));
+}

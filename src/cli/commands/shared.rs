@@ -1,0 +1,157 @@
+//! `cospan reservation ...` for reservations that belong to no job.
+
+use std::time::{Duration, Instant as Clock};
+
+use crate::api::v1::shared::{SharedDocument, SharedExtension, SharedReport};
+use crate::cli::args_reserve::CreateArgs;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::out::{columns, fields, note};
+use crate::cli::when::local;
+use crate::client::Client;
+
+/// Between two looks at one whose site is being asked.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A site that takes longer goes on being asked; nobody waits for it here.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Has one made, and waits for what the site says.
+///
+/// # Errors
+/// The site said no, or the server was not reached.
+pub(super) fn create(
+    context: &mut Context,
+    client: &Client,
+    args: &CreateArgs,
+) -> Result<(), CliError> {
+    let name = args.name.as_str();
+    let wanted = SharedDocument {
+        name: args.name.clone(),
+        site: args.site.clone(),
+        processors: args.processors,
+        start: args.start,
+        within: args.within,
+        lasts: args.lasts,
+        allow: args.allow.clone(),
+    };
+    client.create_shared(&wanted)?;
+    let report = decided(client, name)?;
+    match report.state.as_str() {
+        "confirmed" => {
+            context.out.answer(&report, show)?;
+            note(&format!("jobs use it with: cospan submit --reservation {name}"));
+            Ok(())
+        }
+        "asking" => {
+            note(&format!("its site is still being asked; see: cospan reservation show {name}"));
+            Ok(())
+        }
+        _ => Err(refused(format!("reservation {name} was refused by {}", report.site), &report)),
+    }
+}
+
+fn refused(message: String, report: &SharedReport) -> CliError {
+    let next = report.next.map(local);
+    let remedy = next.map(|next| {
+        format!("the earliest start that would be granted is {next}: --start \"{next}\"")
+    });
+    CliError { exit: Exit::Refused, message, remedy, quiet: false }
+}
+
+/// One as it stands once its site has answered, or when nobody waits for that any more.
+fn decided(client: &Client, name: &str) -> Result<SharedReport, CliError> {
+    let until = Clock::now() + PATIENCE;
+    loop {
+        let report = client.shared_reservation(name)?;
+        let asks = matches!(report.state.as_str(), "asking" | "extending" | "releasing");
+        if !asks || Clock::now() >= until {
+            return Ok(report);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Has one end later, and waits for what the site says.
+///
+/// # Errors
+/// The site said no, or the server was not reached.
+pub(super) fn extend(
+    context: &mut Context,
+    client: &Client,
+    name: &str,
+    to: &SharedExtension,
+) -> Result<(), CliError> {
+    let before = client.extend_shared(name, to)?;
+    let report = decided(client, name)?;
+    if report.state == "extending" {
+        note(&format!("its site is still being asked; see: cospan reservation show {name}"));
+        return Ok(());
+    }
+    if report.until == before.until {
+        let (site, until) = (&report.site, local(report.until));
+        let message = format!("{site} does not let reservation {name} last longer than {until}");
+        return Err(refused(message, &report));
+    }
+    context.out.answer(&report, show)?;
+    Ok(())
+}
+
+/// Gives one back, and says what it cost.
+///
+/// # Errors
+/// There is none, or the server was not reached.
+pub(super) fn cancel(context: &mut Context, client: &Client, name: &str) -> Result<(), CliError> {
+    let before = client.cancel_shared(name)?;
+    let report = decided(client, name)?;
+    context.out.answer(&report, show)?;
+    note(&format!("reservation {name} at {} goes back: {}", report.site, cost(&report)));
+    if !before.jobs.is_empty() {
+        let jobs: Vec<String> = before.jobs.iter().map(ToString::to_string).collect();
+        note(&format!("jobs that named it run on, or fail if they waited: {}", jobs.join(", ")));
+    }
+    Ok(())
+}
+
+/// What it kept from others up to now, and what of that was used.
+fn cost(report: &SharedReport) -> String {
+    let hours = |seconds: u64| format!("{:.1}", seconds as f64 / 3_600.0);
+    let (reserved, used) = (hours(report.reserved_s), hours(report.used_s));
+    format!("it kept {reserved} processor hours up to now, of which jobs used {used}")
+}
+
+/// Those that there are, below the jobs.
+pub(super) fn table(reservations: &[SharedReport]) -> String {
+    if reservations.is_empty() {
+        return String::new();
+    }
+    let row = |shared: &SharedReport| {
+        vec![
+            shared.name.clone(),
+            shared.site.clone(),
+            shared.state.clone(),
+            shared.processors.to_string(),
+            local(shared.start),
+            local(shared.until),
+            shared.jobs.len().to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = reservations.iter().map(row).collect();
+    format!("\n{}", columns(&["SHARED", "SITE", "STATE", "PROC", "FROM", "UNTIL", "JOBS"], &rows))
+}
+
+pub(super) fn show(shared: &SharedReport) -> String {
+    let jobs: Vec<String> = shared.jobs.iter().map(ToString::to_string).collect();
+    fields(&[
+        ("reservation", shared.name.clone()),
+        ("site", shared.site.clone()),
+        ("state", shared.state.clone()),
+        ("processors", shared.processors.to_string()),
+        ("from", local(shared.start)),
+        ("until", local(shared.until)),
+        ("made by", shared.by.clone()),
+        ("for", if shared.allowed.is_empty() { "all".into() } else { shared.allowed.join(", ") }),
+        ("jobs", jobs.join(", ")),
+        ("cost", cost(shared)),
+        ("lease", format!("r{}", shared.serial)),
+    ]) + "\n"
+}
