@@ -41,7 +41,8 @@ impl SlurmSite {
             labels.entry(key.clone()).or_default().extend(values.iter().cloned());
         }
         let mut total = self.total();
-        total.processors = total.processors.min(load.total);
+        // A job that waits for nodes which are drained now is not one that never fits.
+        total.processors = total.processors.min(load.whole);
         let word = |name: &str| setting(&answer, name).unwrap_or("?");
         Ok(SiteDescription {
             largest_component: total.clone(),

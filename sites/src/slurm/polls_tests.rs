@@ -11,7 +11,7 @@ use cospan_domain::units::DurationMs;
 use super::{SlurmConfig, SlurmSite};
 use crate::contract::{order, script, tag};
 use crate::exec::{Command, Ended, Exec, ExecError, Output, Work};
-use crate::port::{Attempts, InQueue, Observation, SiteStatus};
+use crate::port::{Attempts, InQueue, Observation, Site, SiteStatus};
 
 /// A cluster whose jobs, load and files are what a test says they are.
 #[derive(Debug, Default)]
@@ -21,6 +21,7 @@ struct Cluster(Mutex<Said>);
 struct Said {
     queue: String,
     idle: u32,
+    drained: u32,
     files: String,
     /// What of Slurm each status asked for.
     asked: Vec<String>,
@@ -45,7 +46,11 @@ impl Exec for Cluster {
         let mut said = self.0.lock().unwrap();
         let mut answer = String::new();
         match words[0] {
-            "describe" => answer += "config KillWait = 30 sec\nload normal*|up|0/64/0/64|1-0\n",
+            "describe" => {
+                let (idle, other) = (64 - said.drained, said.drained);
+                answer += "config KillWait = 30 sec\n";
+                answer += &format!("load normal*|up|0/{idle}/{other}/64|1-0\n");
+            }
             "submit" => answer += "number 9\n",
             "status" => {
                 said.asked.push(words[1..].join(" "));
@@ -54,8 +59,9 @@ impl Exec for Cluster {
                     answer += &said.queue;
                 }
                 if words.contains(&"load") {
-                    let idle = said.idle;
-                    answer += &format!("load normal*|up|{}/{idle}/0/64|1-0\n", 64 - idle);
+                    let (idle, other) = (said.idle, said.drained);
+                    let allocated = 64 - idle - other;
+                    answer += &format!("load normal*|up|{allocated}/{idle}/{other}/64|1-0\n");
                 }
                 answer += &said.files;
             }
@@ -167,6 +173,15 @@ async fn slurm_is_asked_again_after_something_was_taken_from_its_queue() {
         look(&site).await;
         assert_eq!(cluster.asked(), ["queue load", "queue"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cluster_has_is_not_less_while_its_nodes_are_drained() {
+    let (cluster, site) = site();
+    cluster.say(|said| said.drained = 48);
+    assert_eq!(site.describe().await.unwrap().total.processors, 64);
+    cluster.say(|said| said.idle = 16);
+    assert_eq!(look(&site).await.idle.processors, 16);
 }
 
 #[tokio::test(start_paused = true)]

@@ -139,6 +139,8 @@ pub(super) struct Load {
     pub(super) idle: u32,
     /// All but those of nodes that are out of order.
     pub(super) total: u32,
+    /// All of them: what is out of order or drained comes back.
+    pub(super) whole: u32,
 }
 
 /// The partition that jobs go to which name none.
@@ -164,10 +166,11 @@ pub(super) fn load<'a>(
             None => name.ends_with('*'),
         };
         let counts: Vec<u32> = counts.split('/').filter_map(|count| count.parse().ok()).collect();
-        let [allocated, idle, _, _] = counts[..] else { continue };
+        let [allocated, idle, _, whole] = counts[..] else { continue };
         if is_meant {
             let sum = found.get_or_insert_default();
             sum.total = sum.total.saturating_add(allocated).saturating_add(idle);
+            sum.whole = sum.whole.saturating_add(whole);
             // What is drained finishes its jobs, and starts none.
             sum.idle = sum.idle.saturating_add(if up == "up" { idle } else { 0 });
         }
@@ -283,9 +286,9 @@ mod tests {
             "odd",
         ];
         let of = |partition| load(lines.iter().copied(), partition);
-        assert_eq!(of(None), Some(Load { idle: 120, total: 138 }));
-        assert_eq!(of(Some("normal")), Some(Load { idle: 120, total: 138 }));
-        assert_eq!(of(Some("urgent")), Some(Load { idle: 2, total: 3 }));
+        assert_eq!(of(None), Some(Load { idle: 120, total: 138, whole: 202 }));
+        assert_eq!(of(Some("normal")), Some(Load { idle: 120, total: 138, whole: 202 }));
+        assert_eq!(of(Some("urgent")), Some(Load { idle: 2, total: 3, whole: 3 }));
         assert_eq!(of(Some("none")), None);
     }
 }
