@@ -136,6 +136,10 @@ fn request(
         ("POST", path) if path.ends_with("/move") => {
             Some(r#"{"earliest":"2026-11-27T09:00:00Z"}"#.into())
         }
+        ("POST", "/v1/shared-reservations") => {
+            Some(r#"{"name":"course","site":"delft","processors":1,"for":"1h"}"#.into())
+        }
+        ("POST", path) if path.ends_with("/extend") => Some(r#"{"for":"1h"}"#.into()),
         ("POST" | "PATCH", _) => Some(String::new()),
         _ => None,
     };
@@ -201,6 +205,10 @@ fn check(reply: &Reply, said: &Said, (rule, path): (&Rule, &str), asked: &[Strin
                     || text.contains("C3001"),
                 "{place}"
             );
+        }
+        // Nobody reserved anything that is shared, whoever may look.
+        Said::Allowed if rule.path.starts_with("/v1/shared-reservations") => {
+            assert!(matches!(reply.status, 200 | 201) || text.contains("C3001"), "{place}");
         }
         Said::Allowed => assert!(matches!(reply.status, 200 | 201), "{place}"),
     }
