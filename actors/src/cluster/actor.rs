@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle};
+use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, StreamHandler};
 use cospan_domain::ids::{SiteName, Tag};
 use cospan_domain::machine::Machine;
 use cospan_domain::reserve::ReservationTag;
@@ -17,7 +17,6 @@ use tokio::sync::Semaphore;
 
 use super::bidding::Bidder;
 use super::gauges::Gauges;
-use super::hints::Hints;
 use super::poll::Seen;
 use super::reach::RoundTripSchedule;
 use crate::actor_registry::{Dirty, Look};
@@ -40,7 +39,6 @@ pub struct Cluster {
     pub(super) polling: bool,
     /// The site said that something changed since it was asked last.
     pub(super) hinted: bool,
-    hints: Option<Hints>,
     pub(super) polled_at: Option<Timestamp>,
     pub(super) described_at: Option<Timestamp>,
     pub(super) reconciled_at: Option<Timestamp>,
@@ -63,6 +61,9 @@ pub struct Cluster {
     dirty: Dirty,
     _guard: LifeGuard,
 }
+
+/// The site hints that something may have changed.
+pub(super) struct Hint;
 
 impl Cluster {
     /// Calls that read or hash whole files, at once.
@@ -91,7 +92,6 @@ impl Cluster {
             long_calls: Arc::new(Semaphore::new(Self::LONG_CALLS)),
             polling: false,
             hinted: false,
-            hints: None,
             polled_at: None,
             described_at: None,
             reconciled_at: None,
@@ -171,12 +171,35 @@ impl Actor for Cluster {
     fn started(&mut self, ctx: &mut Context<Self>) {
         chaos::reach(Point::Started);
         ctx.set_mailbox_capacity(ActorKind::Cluster.mailbox_bound(&self.shared.settings));
-        if let Some(changes) = self.site.changes() {
-            self.hints.replace(Hints::pass_on(changes, ctx.address()));
+        if let Some(mut changes) = self.site.changes() {
+            ctx.add_stream(async_hints(&mut changes));
         }
         self.count_shared(self.record.state(), &[]);
         self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.look(ctx);
+    }
+}
+
+fn async_hints(
+    changes: &mut tokio::sync::watch::Receiver<u64>,
+) -> impl futures_util::Stream<Item = Hint> + use<> {
+    futures_util::stream::unfold(changes.clone(), |mut changes| async move {
+        changes.changed().await.ok()?;
+        Some((Hint, changes))
+    })
+}
+
+impl StreamHandler<Hint> for Cluster {
+    fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Cluster);
+        self.hinted = true;
+        let now = self.now();
+        self.poll_if_due(now, ctx);
+        self.set_wake(ctx, now);
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The site hints no more; the polls go on.
     }
 }
 

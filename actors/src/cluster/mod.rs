@@ -5,7 +5,6 @@ mod bidding;
 mod calls;
 mod contact;
 mod gauges;
-mod hints;
 mod learning;
 #[cfg(test)]
 mod learning_tests;

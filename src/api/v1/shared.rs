@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::moment::Moment;
 use super::quantity::{Instant, Length};
-use super::shape::{KeyText, Positive, ReservationText, SiteText};
+use super::shape::{KeyText, ReservationText, SiteText};
 use super::text;
 
 /// A reservation that jobs are to share.
@@ -28,7 +28,7 @@ pub struct SharedDocument {
     #[schema(value_type = SiteText)]
     pub site: SiteName,
     /// Processors, for all that run in it at the same time.
-    #[schema(value_type = Positive)]
+    #[schema(minimum = 1, maximum = 2_147_483_647)]
     pub processors: u32,
     /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`; now if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
