@@ -172,6 +172,8 @@ fn a_destination_that_vanishes_during_the_copy_is_never_the_sources_fault() {
     let world = World::new();
     let order = limited(order(world.file("x", &noise(1, 400_000)), "x"), 400_000);
     world.start(&order);
+    // An agent that has not come so far finds the store that is prepared anew, and completes.
+    wait_for(|| (world.left_in("incoming").len() == 1).then_some(()));
     std::fs::remove_dir_all(world.path("b/store")).unwrap();
     let status =
         wait_for(|| world.agents_of(&order).is_empty().then(|| world.b.copy_status(&order)));
