@@ -39,6 +39,7 @@ use super::panics::{self, Panics};
 use super::site::SimulatedSite;
 use super::slurm::SlurmCluster;
 use super::stalls::{self, Patient, Stalls};
+use crate::world::World;
 
 /// Turns of the runtime after a death.
 const LAST_TURNS: usize = 8;
@@ -62,6 +63,22 @@ pub struct SimEnvironment {
     pub lives: Arc<Lives>,
     /// Whether the disk keeps what is archived; nobody may read it otherwise.
     pub keeps_archive: bool,
+}
+
+impl SimEnvironment {
+    /// A world whose sites tell of changes, and an empty disk that keeps no archive.
+    pub fn new(world: World, call_faults: CallFaultModel, settings: Settings) -> Self {
+        Self {
+            world: WorldHandle::new(world),
+            disk: StoreDisk::default(),
+            call_faults: Arc::new(call_faults),
+            hash: Arc::default(),
+            settings,
+            hints: true,
+            lives: Arc::default(),
+            keeps_archive: false,
+        }
+    }
 }
 
 /// What a run of the control plane is to be.

@@ -24,7 +24,6 @@ use super::bookings::Bookings;
 use super::call_faults::CallFaultModel;
 use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::handle::WorldHandle;
-use super::journal::StoreDisk;
 use crate::world::World;
 
 /// A job that is submitted at its time.
@@ -137,16 +136,7 @@ pub fn run<T: 'static>(
     progress: Progress,
 ) -> Result<Outcome<T>> {
     let Experiment { world, settings, jobs, count, begins, seed, call_faults } = experiment;
-    let environment = SimEnvironment {
-        world: WorldHandle::new(world),
-        disk: StoreDisk::default(),
-        call_faults: Arc::new(call_faults),
-        hash: Arc::default(),
-        settings,
-        hints: true,
-        lives: Arc::default(),
-        keeps_archive: false,
-    };
+    let environment = SimEnvironment::new(world, call_faults, settings);
     let plan = Plan::undisturbed(begins, seed);
     let messages = cospan_actors::chaos::messages();
     let watched = Rc::new(RefCell::new(Watched::new(keep)));

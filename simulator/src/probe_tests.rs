@@ -15,7 +15,6 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::jobs::shared_job;
-use super::journal::StoreDisk;
 use super::settings::default_settings;
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
@@ -53,16 +52,7 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
         reconcile_interval: DurationMs::from_secs(86_400),
         ..default_settings()
     };
-    SimEnvironment {
-        world: WorldHandle::new(world),
-        disk: StoreDisk::default(),
-        call_faults: Arc::new(CallFaultModel::new(FaultRates::default(), 1)),
-        hash: Arc::default(),
-        settings,
-        hints: true,
-        lives: Arc::default(),
-        keeps_archive: false,
-    }
+    SimEnvironment::new(world, CallFaultModel::new(FaultRates::default(), 1), settings)
 }
 
 /// Submits a job that runs for an hour.

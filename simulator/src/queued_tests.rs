@@ -14,9 +14,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::jobs::job;
-use super::journal::StoreDisk;
 use super::settings::default_settings;
-use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
 use crate::world::ledger::{Deed, Entry};
@@ -45,14 +43,12 @@ fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
     let sites = ["delft", "leiden"].into_iter().zip(minutes).map(site);
     let world = World::new(sites.collect(), &[], Pace::default(), seed, BEGINS);
     SimEnvironment {
-        world: WorldHandle::new(world),
-        disk: StoreDisk::default(),
-        call_faults: Arc::new(CallFaultModel::new(FaultRates::default(), seed)),
-        hash: Arc::default(),
-        settings: default_settings(),
         hints: false,
-        lives: Arc::default(),
-        keeps_archive: false,
+        ..SimEnvironment::new(
+            world,
+            CallFaultModel::new(FaultRates::default(), seed),
+            default_settings(),
+        )
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is kept does not grow with time.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use anyhow::Result;
 use cospan_actors::api::command::{ApiCommand, Ask, Submission};
@@ -13,7 +12,6 @@ use cospan_storage::record::keys;
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::jobs::shared_job;
-use super::journal::StoreDisk;
 use super::settings::default_settings;
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
@@ -46,14 +44,12 @@ fn environment() -> SimEnvironment {
     };
     let world = World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), 1, BEGINS);
     SimEnvironment {
-        world: WorldHandle::new(world),
-        disk: StoreDisk::default(),
-        call_faults: Arc::new(CallFaultModel::new(FaultRates::default(), 1)),
-        hash: Arc::default(),
-        settings: default_settings(),
-        hints: true,
-        lives: Arc::default(),
         keeps_archive: true,
+        ..SimEnvironment::new(
+            world,
+            CallFaultModel::new(FaultRates::default(), 1),
+            default_settings(),
+        )
     }
 }
 

@@ -160,13 +160,18 @@ fn a_payload_goes_through_all_its_states_and_its_code_is_told() {
     });
 }
 
+/// Something takes all of the site for ten minutes.
+async fn fill(site: &dyn Site) {
+    let mut all = order(tag(1), payload("600000", "0"));
+    all.resources = site.describe().await.unwrap().total;
+    start(site, &all).await;
+}
+
 #[test]
 fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
     with(async |fixture| {
         let site = fixture.site();
-        let mut all = order(tag(1), payload("600000", "0"));
-        all.resources = site.describe().await.unwrap().total;
-        start(&*site, &all).await;
+        fill(&*site).await;
         site.submit(&order(tag(2), payload("1000", "0"))).await.unwrap();
         let status = site.status(&[tag(2)]).await.unwrap();
         assert_eq!(status.attempts[&tag(2)], Observation::Queued(InQueue::default()));
@@ -178,9 +183,7 @@ fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
 fn who_waits_behind_others_waits_for_priority() {
     with(async |fixture| {
         let site = fixture.site();
-        let mut all = order(tag(1), payload("600000", "0"));
-        all.resources = site.describe().await.unwrap().total;
-        start(&*site, &all).await;
+        fill(&*site).await;
         for number in [2, 3] {
             site.submit(&order(tag(number), payload("1000", "0"))).await.unwrap();
         }

@@ -18,9 +18,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
 use super::jobs::job;
-use super::journal::StoreDisk;
 use super::settings::default_settings;
-use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
 use crate::world::{Pace, World};
@@ -45,16 +43,7 @@ fn environment(seed: u64) -> SimEnvironment {
         World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), seed, BEGINS);
     let mut settings = default_settings();
     settings.targets = [(TargetName::new("team").unwrap(), "team".into())].into();
-    SimEnvironment {
-        world: WorldHandle::new(world),
-        disk: StoreDisk::default(),
-        call_faults: Arc::new(CallFaultModel::new(FaultRates::default(), seed)),
-        hash: Arc::default(),
-        settings,
-        hints: true,
-        lives: Arc::default(),
-        keeps_archive: false,
-    }
+    SimEnvironment::new(world, CallFaultModel::new(FaultRates::default(), seed), settings)
 }
 
 fn sweep() -> Vec<JobSpec> {

@@ -8,7 +8,7 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Component, Job, Phase, Run};
 use cospan_domain::placement::GridSite;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, InQueue, Observation};
 
 use crate::coallocator::GridMaker;
@@ -71,14 +71,20 @@ fn largest(world: &World) -> Option<u32> {
     report.obtainable.lanes().find_map(|(_, known)| Some(known.got?.ask.processors))
 }
 
+/// Something large waits for Priority for so long that it is known, and since when.
+async fn known_to_wait(world: &World) -> (Tag, Timestamp) {
+    let tag = submitted(world, 64).await;
+    let asked_at = world.shared.clock.now();
+    says(world, tag, waits_for("Priority"));
+    world.until("it is known to wait", |world| delft(world).waits.is_some()).await;
+    (tag, asked_at)
+}
+
 #[test]
 fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
     paused(|| async {
         let world = world().await;
-        let tag = submitted(&world, 64).await;
-        let asked_at = world.shared.clock.now();
-        says(&world, tag, waits_for("Priority"));
-        world.until("it is known to wait", |world| delft(world).waits.is_some()).await;
+        let (tag, asked_at) = known_to_wait(&world).await;
         let after = world.shared.clock.now().since(asked_at).0;
         assert!((60_000..=66_000).contains(&after), "{after} ms after it was asked");
         let waits = delft(&world).waits.expect("a wait");
@@ -129,10 +135,7 @@ fn the_largest_that_started_at_once_is_remembered() {
 fn what_started_after_a_wait_may_be_asked_for_again_soon() {
     paused(|| async {
         let world = world().await;
-        let tag = submitted(&world, 64).await;
-        let asked_at = world.shared.clock.now();
-        says(&world, tag, waits_for("Priority"));
-        world.until("it is known to wait", |world| delft(world).waits.is_some()).await;
+        let (tag, asked_at) = known_to_wait(&world).await;
         let held_at = asked_at + DurationMs::from_secs(90);
         says(
             &world,

@@ -362,16 +362,7 @@ impl CoAllocator {
             QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
             QueueDecision::GiveUp { job, tries } => (job, JobCommand::GiveUpPlacement { tries }),
         };
-        let shared = self.shared.clone();
-        let owed = Owed::new(ctx.address(), Heard(job));
-        actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
-            if let Some(addr) = shared.job_actor(job).await {
-                // Decided anew by the next scan if nothing came of it.
-                let _ = addr.send(Order(command)).await;
-            }
-            owed.settle(Heard(job)).await;
-        });
+        self.order_job(job, command, Heard(job), ctx);
     }
 
     fn set_timers(&mut self, ctx: &mut Context<Self>, now: Timestamp) {

@@ -9,6 +9,7 @@ mod estimate;
 mod explain;
 mod forward;
 mod grid;
+mod order;
 mod reserving;
 #[cfg(test)]
 mod tests;

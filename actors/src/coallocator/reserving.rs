@@ -16,10 +16,9 @@ use cospan_domain::placement::{
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
-use crate::chaos::{self, Point};
-use crate::job::Order;
+use crate::chaos;
 use crate::shared::Shared;
-use crate::supervision::{ActorKind, Owed};
+use crate::supervision::ActorKind;
 
 /// Jobs that wait to be told.
 #[derive(Debug, Default)]
@@ -76,16 +75,7 @@ impl CoAllocator {
 
     fn tell_sites(&mut self, job: JobId, candidates: Vec<Vec<Placement>>, ctx: &mut Context<Self>) {
         self.seeking.told.insert(job);
-        let shared = self.shared.clone();
-        let owed = Owed::new(ctx.address(), Told(job));
-        actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
-            if let Some(addr) = shared.job_actor(job).await {
-                // Refused if it changed meanwhile: then it is looked at again.
-                let _ = addr.send(Order(JobCommand::Reserve { candidates })).await;
-            }
-            owed.settle(Told(job)).await;
-        });
+        self.order_job(job, JobCommand::Reserve { candidates }, Told(job), ctx);
     }
 
     fn wake_seeking(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {

@@ -20,10 +20,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
 use crate::api::View;
-use crate::chaos::{self, Point};
-use crate::job::Order;
-use crate::shared::Shared;
-use crate::supervision::{ActorKind, Owed};
+use crate::chaos;
+use crate::supervision::ActorKind;
 
 /// From the placement to the claim that the site takes in.
 const SPARE: DurationMs = DurationMs::from_secs(10);
@@ -122,11 +120,13 @@ impl CoAllocator {
                     let mut takes = Resources::default();
                     job.spec.uses(&placements).for_each(|(_, used)| takes.add(&used));
                     self.within.told.insert(id, Some((place, takes)));
-                    self.tell_sharing(id, JobCommand::Place { placements, by: None }, ctx);
+                    let command = JobCommand::Place { placements, by: None };
+                    self.order_job(id, command, Told(id), ctx);
                 }
                 Verdict::Fail(reason) => {
                     self.within.told.insert(id, None);
-                    self.tell_sharing(id, JobCommand::LoseReservation { reason }, ctx);
+                    let command = JobCommand::LoseReservation { reason };
+                    self.order_job(id, command, Told(id), ctx);
                 }
                 Verdict::Wait(until) => next = next.into_iter().chain(until).min(),
             }
@@ -161,19 +161,6 @@ impl CoAllocator {
             Some(placements) => Verdict::Place(place, promised(placements, reservation)),
             None => Verdict::Wait(Some(lease.to)),
         }
-    }
-
-    fn tell_sharing(&mut self, job: JobId, command: JobCommand, ctx: &mut Context<Self>) {
-        let shared: Arc<Shared> = self.shared.clone();
-        let owed = Owed::new(ctx.address(), Told(job));
-        actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
-            if let Some(addr) = shared.job_actor(job).await {
-                // Refused if it changed meanwhile: then it is looked at again.
-                let _ = addr.send(Order(command)).await;
-            }
-            owed.settle(Told(job)).await;
-        });
     }
 
     fn wake_sharing(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {

@@ -34,6 +34,13 @@ where
         self.otherwise = None;
         let _ = to.send(answer).await;
     }
+
+    /// The answer that it gets in any case, now.
+    pub(crate) async fn settle_so(mut self) {
+        if let Some(answer) = self.otherwise.take() {
+            let _ = self.to.clone().send(answer).await;
+        }
+    }
 }
 
 impl<A, M> Drop for Owed<A, M>

@@ -47,14 +47,13 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     let fault_rates = FaultRates { way_max: DurationMs(4), ..FaultRates::default() };
     let disk = MemoryDisk::default();
     let environment = SimEnvironment {
-        world: WorldHandle::new(world(scenario)?),
         disk: StoreDisk::Memory(disk.clone()),
-        call_faults: Arc::new(CallFaultModel::new(fault_rates, seed)),
-        hash: Arc::default(),
-        settings: settings::settings(scenario)?,
-        hints: true,
-        lives: Arc::default(),
         keeps_archive: true,
+        ..SimEnvironment::new(
+            world(scenario)?,
+            CallFaultModel::new(fault_rates, seed),
+            settings::settings(scenario)?,
+        )
     };
     let user = User {
         scenario: scenario.clone(),

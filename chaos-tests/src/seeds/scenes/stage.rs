@@ -2,7 +2,6 @@
 //! a control plane that nothing disturbs but what the scene is about.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use cospan_actors::settings::Settings;
@@ -14,7 +13,6 @@ pub(super) use super::scene::{Scene, only_at, reads};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::control_plane_run::{End, Plan, SimEnvironment, run_control_plane};
 use cospan_simulator::handle::WorldHandle;
-use cospan_simulator::journal::StoreDisk;
 #[cfg(cospan_chaos)]
 use cospan_simulator::lives::Lived;
 use cospan_simulator::settings::default_settings;
@@ -116,14 +114,9 @@ impl Stage {
         let call_faults = CallFaultModel::new(self.fault_rates.clone(), self.seed);
         call_faults.watch_calls();
         SimEnvironment {
-            world: WorldHandle::new(world),
-            disk: StoreDisk::default(),
-            call_faults: Arc::new(call_faults),
-            hash: Arc::default(),
-            settings: self.settings.clone(),
             hints: self.hints,
-            lives: Arc::default(),
             keeps_archive: true,
+            ..SimEnvironment::new(world, call_faults, self.settings.clone())
         }
     }
 
