@@ -212,6 +212,7 @@ macro_rules! site_contract {
             a_payload_starts_in_its_directory
             a_payload_is_told_about_its_round
             inputs_and_staged_executables_are_in_place
+            a_program_that_was_uploaded_runs
             go_without_a_directory_is_refused
             nothing_runs_before_the_gate_opens
             void_without_a_directory_keeps_a_late_wrapper_out

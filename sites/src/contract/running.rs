@@ -1,6 +1,7 @@
 //! A payload's life, seen from both sides.
 
 use super::*;
+use crate::port::{FilePlace, UPLOADS, UploadStep};
 
 /// `Absent` is an answer, and the answer for what was never there.
 pub async fn an_unknown_tag_is_absent(fixture: &impl SiteFixture) {
@@ -132,6 +133,33 @@ pub async fn inputs_and_staged_executables_are_in_place(fixture: &impl SiteFixtu
     let (tool, input) = (content_of(text), content_of(b"what is read"));
     bring_content(fixture, &*site, "tool", text).await;
     bring_content(fixture, &*site, "data", b"what is read").await;
+    let mut order = order_of_staged(tool);
+    order.inputs = vec![(input, RelPath::new("in/the input").unwrap())];
+    assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
+    assert_eq!(printed(&*site, tag(1)).await, "what is read");
+}
+
+/// What a user sends arrives in pieces, lies below the site's file root, and is a job's like any
+/// other file there.
+pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
+    let site = fixture.site();
+    let text = b"#!/bin/sh\necho sent\n";
+    let (begin, end) = text.split_at(9);
+    for (offset, bytes, last) in [(0, begin, false), (0, begin, false), (9, end, true)] {
+        let (offset, bytes) = (Bytes(offset), bytes.to_vec());
+        let step = UploadStep::Append { name: "sent-1".into(), offset, bytes, last };
+        site.upload(&step).await.unwrap();
+    }
+    let path = RelPath::new(&format!("{UPLOADS}/sent-1")).unwrap();
+    store_content(&*site, path.clone(), text).await;
+    assert_eq!(run(&*site, &order_of_staged(content_of(text))).await, ExitCause::Code(0));
+    assert_eq!(printed(&*site, tag(1)).await, "sent\n");
+    site.upload(&UploadStep::Remove { name: "sent-1".into() }).await.unwrap();
+    let gone = site.inspect(&FilePlace::User(path)).await;
+    assert!(matches!(gone, Err(SiteError::Refused(_))), "{gone:?}");
+}
+
+fn order_of_staged(tool: Content) -> AttemptOrder {
     let file = cospan_domain::job::spec::FileRef {
         name: cospan_domain::ids::LogicalName::new("tools/read it").unwrap(),
         bound: Some(tool),
@@ -140,15 +168,18 @@ pub async fn inputs_and_staged_executables_are_in_place(fixture: &impl SiteFixtu
     staged.executable = Executable::Staged(file);
     let mut order = order(tag(1), staged);
     order.staged_executable = Some(tool.digest);
-    order.inputs = vec![(input, RelPath::new("in/the input").unwrap())];
-    assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
-    assert_eq!(printed(&*site, tag(1)).await, "what is read");
+    order
 }
 
 async fn bring_content(fixture: &impl SiteFixture, site: &dyn Site, name: &str, bytes: &[u8]) {
-    use crate::port::{CopyOrder, CopySource, CopyStatus, FilePlace};
     let path = RelPath::new(name).unwrap();
     fixture.put_user_file(&path, bytes);
+    store_content(site, path, bytes).await;
+}
+
+/// Brings what lies below the site's file root into its content store.
+async fn store_content(site: &dyn Site, path: RelPath, bytes: &[u8]) {
+    use crate::port::{CopyOrder, CopySource, CopyStatus};
     let place = FilePlace::User(path);
     let inspected = site.inspect(&place).await.unwrap();
     assert_eq!(inspected.content, content_of(bytes));

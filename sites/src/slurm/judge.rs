@@ -1,7 +1,9 @@
 //! What an attempt is doing, from Slurm's word and the wrapper's files together.
 
+use cospan_domain::units::DurationMs;
+
 use super::queue::Job;
-use crate::port::Observation;
+use crate::port::{AtGate, Observation};
 use crate::verdict::{Left, Verdict, Word, verdict};
 use crate::wrapper::evidence::{Evidence, observed};
 
@@ -83,9 +85,24 @@ pub(super) fn judge(known: Known<'_>) -> Observation {
     }
     match verdict(known.word(), known.left(), known.is_settled()) {
         Verdict::Queued => Observation::Queued(known.job.map(Job::in_queue).unwrap_or_default()),
-        verdict => observed(verdict, known.evidence, || said(known)),
+        verdict => held_from_its_start(known, observed(verdict, known.evidence, || said(known))),
     }
 }
+
+/// Its processors are nobody else's from when Slurm started it, before its wrapper is at its gate:
+/// prologs and busy nodes take their time. Slurm tells the second; by the end of it they are held.
+fn held_from_its_start(known: Known<'_>, observed: Observation) -> Observation {
+    let running = known.job.filter(|job| job.word == Word::Running);
+    match (observed, running.and_then(|job| job.start_at)) {
+        (Observation::Ready(at_gate), Some(start_at)) => {
+            let held_at = at_gate.held_at.min(start_at + SECOND);
+            Observation::Ready(AtGate { held_at, ..at_gate })
+        }
+        (observed, _) => observed,
+    }
+}
+
+const SECOND: DurationMs = DurationMs::from_secs(1);
 
 fn said(known: Known<'_>) -> String {
     match known.job {
@@ -138,6 +155,22 @@ mod tests {
             Observation::Ended { began, why, .. } => Some((*began, *why)),
             _ => None,
         }
+    }
+
+    #[test]
+    fn processors_are_held_from_when_slurm_started_their_job() {
+        let at_gate = |at| Evidence {
+            ready: of_job("5").ready.map(|(ready, _)| (ready, Timestamp(at))),
+            ..Evidence::default()
+        };
+        let held = |job: &Job, gate_at| match judge(known(Some(job), Some(&at_gate(gate_at)))) {
+            Observation::Ready(AtGate { since, held_at, .. }) => (since.0, held_at.0),
+            seen => panic!("{seen:?}"),
+        };
+        let running = Job { start_at: Some(Timestamp(5_000)), ..job("RUNNING", "None") };
+        assert_eq!(held(&running, 25_300), (25_300, 6_000), "a prolog took its time");
+        assert_eq!(held(&running, 5_400), (5_400, 5_400), "it was there within the second");
+        assert_eq!(held(&job("RUNNING", "None"), 25_300), (25_300, 25_300));
     }
 
     #[test]
