@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the package, installs it below a directory of its own and runs what it installed:
-# check.sh BINARY [BYTES]. Compiles nothing. As an ordinary user the package is unpacked, not
-# installed. With BYTES the program must need no library and be no longer than that.
+# check.sh BINARY [BYTES [static]]. Compiles nothing. As an ordinary user the package is unpacked,
+# not installed. The program must be no longer than BYTES and, where `static` says so, need no
+# library.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 binary=${1:?"name the program, as packaging/build.sh prints it"}
@@ -26,9 +27,10 @@ fi
 
 [ "$(clean cospan --version)" = "$("$binary" --version)" ]
 size=$(stat -c %s "$root/usr/bin/cospan")
-if [ -n "${2:-}" ]; then
-    readelf --dynamic "$root/usr/bin/cospan" | grep NEEDED && { echo "it needs libraries"; exit 1; }
-    [ "$size" -le "$2" ] || { echo "it has $size bytes and not at most $2"; exit 1; }
+[ "$size" -le "${2:-$size}" ] || { echo "it has $size bytes and not at most $2"; exit 1; }
+if [ "${3:-}" = static ] && readelf --dynamic "$root/usr/bin/cospan" | grep NEEDED; then
+    echo "it needs libraries"
+    exit 1
 fi
 clean cospan config check --config "$root/etc/cospan/cospan.toml"
 clean timeout 60 cospan quickstart > "$work/quickstart" || { cat "$work/quickstart"; exit 1; }
