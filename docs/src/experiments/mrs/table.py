@@ -26,17 +26,17 @@ SENSITIVITY = {"nothing is split": "whole", "without compute": "no-compute",
                "the same 8 times, never measured": "wrong-8-nominal"}
 
 
-def powers():
+def powers(grid):
     """GFLOPS of a processor, by site; and of the whole grid."""
-    grid = tomllib.loads((HERE / "grid.toml").read_text())
+    grid = tomllib.loads(grid.read_text())
     of = {site["name"]: site["gflops_per_processor"] for site in grid["site"]}
     size = lambda site: site["nodes"] * site["processors_per_node"]
     return of, sum(size(site) * site["gflops_per_processor"] for site in grid["site"])
 
 
-def used(folder):
+def used(folder, power):
     """GFLOPS that components held, times how long, by run."""
-    sums, (power, _) = defaultdict(float), powers()
+    sums = defaultdict(float)
     with open(folder / "components.csv", newline="") as file:
         for row in csv.DictReader(file):
             if row["held_s"] and row["ended_s"]:
@@ -45,10 +45,11 @@ def used(folder):
     return sums
 
 
-def measures(folder):
+def measures(folder, grid=HERE / "grid.toml"):
     """What the paper measures, by run of one seed. Of copies the first to finish counts, but for the
     time when all is over."""
-    found, busy, (_, total) = {}, used(folder), powers()
+    power, total = powers(grid)
+    found, busy = {}, used(folder, power)
     for run, by_seed in rows_of(folder).items():
         (rows,) = by_seed.values()
         ended = [row for row in rows if row["finished_s"]]
@@ -139,4 +140,5 @@ def main():
     write_seeds(to)
 
 
-main()
+if __name__ == "__main__":
+    main()
