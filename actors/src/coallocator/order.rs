@@ -1,0 +1,37 @@
+//! Orders of the co-allocator to jobs.
+
+use actix::dev::ToEnvelope;
+use actix::{AsyncContext, Context, Handler, Message};
+use cospan_domain::ids::JobId;
+use cospan_domain::job::command::JobCommand;
+
+use super::actor::CoAllocator;
+use crate::chaos::{self, Point};
+use crate::job::Order;
+use crate::supervision::Owed;
+
+impl CoAllocator {
+    /// Gives a job an order, and hears when that is over. A job that has changed meanwhile refuses:
+    /// whoever hears of it decides anew.
+    pub(super) fn order_job<M>(
+        &self,
+        job: JobId,
+        command: JobCommand,
+        heard: M,
+        ctx: &mut Context<Self>,
+    ) where
+        M: Message<Result = ()> + Send + 'static,
+        Self: Handler<M>,
+        Context<Self>: ToEnvelope<Self, M>,
+    {
+        let shared = self.shared.clone();
+        let owed = Owed::new(ctx.address(), heard);
+        actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
+            if let Some(addr) = shared.job_actor(job).await {
+                let _ = addr.send(Order(command)).await;
+            }
+            owed.settle_so().await;
+        });
+    }
+}
