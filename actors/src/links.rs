@@ -56,13 +56,14 @@ impl LinkTable {
             from: pair.0.clone(),
             to: pair.1.clone(),
             bandwidth: *bandwidth,
+            upload: network.uploads.get(pair).copied().unwrap_or(*bandwidth),
             latency: network.latencies.get(pair).copied().unwrap_or_default().into(),
         };
         let links = settings.links.iter().map(link);
         Self {
             rates: Rates::new(network.rates.clone()),
             latencies: Latencies::new(network.latency_interval),
-            network: Arc::new(Network::new(links, network.message)),
+            network: Arc::new(Network::new(links, network.message).with_bids_by(network.bids)),
             measured: BTreeSet::new(),
             fresh_until: None,
             settings,
@@ -93,13 +94,24 @@ impl LinkTable {
         let Some(standing) = self.standing(pair, now) else { return };
         let rate = standing.measured.map(|measured| self.rates.expires(&measured));
         let latency = standing.measured_latency.map(|measured| self.latencies.expires(&measured));
+        let upload = self.upload(&standing);
         let LinkStanding { from, to, bandwidth, latency: known, .. } = standing;
-        let link = Link { from, to, bandwidth, latency: known.unwrap_or_default() };
-        Arc::make_mut(&mut self.network).set(&link);
+        let link = Link { from, to, bandwidth, upload, latency: known.unwrap_or_default() };
+        Arc::make_mut(&mut self.network).set(&link, rate.is_some());
         if let Some(until) = rate.into_iter().chain(latency).min() {
             self.fresh_until = Some(self.fresh_until.map_or(until, |first| first.min(until)));
             self.measured.insert((link.from, link.to));
         }
+    }
+
+    /// What the site where a link begins sends: as measured, else as configured.
+    fn upload(&self, link: &LinkStanding) -> BitsPerSecond {
+        let configured = || {
+            let pair = (link.from.clone(), link.to.clone());
+            self.settings.network.uploads.get(&pair).copied()
+        };
+        let known = if link.measured.is_some() { None } else { configured() };
+        known.unwrap_or(link.bandwidth)
     }
 
     /// The network as it is known now.

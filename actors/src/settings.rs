@@ -7,7 +7,7 @@ use cospan_domain::ids::{HostName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
-use cospan_domain::placement::{DefaultPolicies, History, Quota};
+use cospan_domain::placement::{BidBandwidths, DefaultPolicies, History, Quota};
 use cospan_domain::transfer::rates::RateParameters;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
@@ -80,6 +80,11 @@ pub struct Settings {
 /// What there is to know of links beside their bandwidth.
 #[derive(Debug, Clone)]
 pub struct NetworkSettings {
+    /// What a site could send to another that receives less; one that is missing sends what the
+    /// link carries.
+    pub uploads: BTreeMap<(SiteName, SiteName), BitsPerSecond>,
+    /// By which bandwidths sites bid.
+    pub bids: BidBandwidths,
     /// How long the first bit takes from a site to another; one that is missing takes none.
     pub latencies: BTreeMap<(SiteName, SiteName), DurationMs>,
     /// What an exchange between components of a job carries.
@@ -96,6 +101,8 @@ pub struct NetworkSettings {
 impl Default for NetworkSettings {
     fn default() -> Self {
         Self {
+            uploads: BTreeMap::new(),
+            bids: BidBandwidths::default(),
             latencies: BTreeMap::new(),
             message: DEFAULT_MESSAGE,
             rates: RateParameters::default(),

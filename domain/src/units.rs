@@ -188,6 +188,21 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// To three digits: `93.4 Mbit/s`.
+impl fmt::Display for BitsPerSecond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 4] =
+            [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s"), (1, "bit/s")];
+        let unit = UNITS.iter().find(|(scale, _)| self.0 >= *scale);
+        let Some((scale, unit)) = unit else { return f.write_str("0 bit/s") };
+        let tenths = u128::from(self.0) * 10 / u128::from(*scale);
+        match tenths {
+            0..=999 if tenths % 10 > 0 => write!(f, "{}.{} {unit}", tenths / 10, tenths % 10),
+            _ => write!(f, "{} {unit}", tenths / 10),
+        }
+    }
+}
+
 /// A ratio in parts per million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PerMillion(pub u32);
@@ -235,5 +250,18 @@ mod tests {
         assert_eq!(DurationUs::from(DurationMs(2_000)).to_string(), "2000ms");
         assert_eq!(Bytes(1_500_000).to_string(), "1.5 MB");
         assert_eq!(Bytes(999).to_string(), "999 B");
+    }
+
+    #[test]
+    fn bandwidths_are_told_in_a_unit_that_fits() {
+        for (bits, text) in [
+            (0, "0 bit/s"),
+            (1_500, "1.5 kbit/s"),
+            (100_000_000, "100 Mbit/s"),
+            (93_460_000, "93.4 Mbit/s"),
+            (2_000_000_000, "2 Gbit/s"),
+        ] {
+            assert_eq!(BitsPerSecond(bits).to_string(), text);
+        }
     }
 }

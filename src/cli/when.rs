@@ -1,8 +1,8 @@
-//! Times and bandwidths as people read them.
+//! Times as people read them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
 
@@ -24,19 +24,6 @@ pub(crate) fn rough(length: DurationMs) -> String {
         s @ 120..=7_199 => format!("{}m", s / 60),
         s @ 7_200..=172_799 => format!("{}h", s / 3_600),
         s => format!("{}d", s / 86_400),
-    }
-}
-
-/// A bandwidth to three digits: `93.4 Mbit/s`.
-pub(crate) fn pace(bandwidth: BitsPerSecond) -> String {
-    const UNITS: [(u64, &str); 4] =
-        [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s"), (1, "bit/s")];
-    let unit = UNITS.iter().find(|(scale, _)| bandwidth.0 >= *scale);
-    let Some((scale, unit)) = unit else { return "0 bit/s".into() };
-    let tenths = u128::from(bandwidth.0) * 10 / u128::from(*scale);
-    match tenths {
-        0..=999 if tenths % 10 > 0 => format!("{}.{} {unit}", tenths / 10, tenths % 10),
-        _ => format!("{} {unit}", tenths / 10),
     }
 }
 
@@ -66,19 +53,6 @@ const LOCAL: &str = "%Y-%m-%dT%H:%M:%S%:z";
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bandwidths_are_told_in_a_unit_that_fits() {
-        for (bits, text) in [
-            (0, "0 bit/s"),
-            (1_500, "1.5 kbit/s"),
-            (100_000_000, "100 Mbit/s"),
-            (93_460_000, "93.4 Mbit/s"),
-            (2_000_000_000, "2 Gbit/s"),
-        ] {
-            assert_eq!(pace(BitsPerSecond(bits)), text);
-        }
-    }
 
     #[test]
     fn ages_are_told_in_one_unit() {

@@ -56,6 +56,7 @@ pub(super) fn report(
         cost: if waits { cost(explanation, &job.spec, hold) } else { None },
         verdicts: verdicts::of_job(job, explanation),
         bids: bids(explanation),
+        bids_by: bids_by(explanation, job.is_placed()),
         withheld: withheld(explanation).filter(|_| waits),
         transfers: transfers(job, copies),
         last_words: Vec::new(),
@@ -64,6 +65,21 @@ pub(super) fn report(
 
 fn bids(explanation: &Explanation) -> Vec<BidReport> {
     explanation.bids.iter().map(BidReport::from).collect()
+}
+
+/// What bids are by: those of a job that is placed are not those that decided.
+fn bids_by(explanation: &Explanation, is_placed: bool) -> Option<String> {
+    if explanation.bids.is_empty() {
+        return None;
+    }
+    let bandwidths = format!("bandwidths {}", explanation.bid_kind.as_str());
+    Some(match is_placed {
+        true => format!(
+            "sites as they are now, without what the job itself holds, not as they were when it \
+             was placed, which is not kept; {bandwidths}"
+        ),
+        false => format!("sites as they are now; {bandwidths}"),
+    })
 }
 
 fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
@@ -161,6 +177,7 @@ pub(super) fn preview(
         cost: cost(explanation, spec, hold),
         verdicts: verdicts::of_preview(explanation),
         bids: bids(explanation),
+        bids_by: bids_by(explanation, false),
         withheld: withheld(explanation),
         transfers: Vec::new(),
         last_words: Vec::new(),

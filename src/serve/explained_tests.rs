@@ -1,5 +1,6 @@
 //! What a job is told of where it stands, and of the files that it waits for.
 
+use cospan_domain::bid::{Decline, SiteBid};
 use cospan_domain::job::spec::{Output, Priority};
 use cospan_domain::job::state::{Collected, PhaseKind, Run};
 use cospan_domain::placed::{Rule, Source};
@@ -53,6 +54,22 @@ fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
     assert_eq!(told(&job), [expected]);
     job.components[0].collected[0].done = true;
     assert_eq!(told(&job), []);
+}
+
+#[test]
+fn bids_for_a_placed_job_are_said_to_be_those_of_now() {
+    let mut explanation = explanation(Wait::Placement);
+    assert_eq!(bids_by(&explanation, true), None, "nobody bid");
+    explanation.bids.push(SiteBid {
+        site: "delft".parse().unwrap(),
+        answer: Err(Decline::NothingFree),
+        nearer: None,
+        lacks_gflops: false,
+    });
+    let waiting = bids_by(&explanation, false).unwrap();
+    assert_eq!(waiting, "sites as they are now; bandwidths as configured");
+    let placed = bids_by(&explanation, true).unwrap();
+    assert!(placed.contains("not as they were when it was placed"), "{placed}");
 }
 
 fn phases() -> Vec<(Phase, &'static str)> {

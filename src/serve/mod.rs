@@ -7,6 +7,7 @@ mod disk;
 mod explained;
 mod freshness;
 mod last_words;
+mod links;
 mod local_links;
 mod local_resources;
 mod promised;

@@ -12,7 +12,7 @@ use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
-use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
+use cospan_domain::placement::{BidBandwidths, DefaultPolicies, Quota, QuotaBasis};
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::contact::ContactParameters;
 use cospan_domain::site::parameters::SiteParameters;
@@ -21,9 +21,9 @@ use cospan_domain::transfer::rates::RateParameters;
 use cospan_domain::units::{DurationMs, Mflops};
 use cospan_storage::{EngineKind, Options};
 
-use super::{registry, room};
+use super::{links, registry, room};
 use crate::chaos::Limits;
-use crate::config::sections::{Basis, Engine, Link, PriorityRule, SiteKind};
+use crate::config::sections::{Basis, BidKind, Engine, PriorityRule, SiteKind};
 use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
 use crate::http::{HttpSettings, TlsFiles};
@@ -82,7 +82,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             timeout: config.placement.bid_timeout,
             interval: config.placement.bid_interval,
         },
-        links: links(config, |link| link.bandwidth),
+        links: links::bandwidths(config),
         network: network(config),
         staging: staging(config),
         calls_per_site: sites.exec_limit as usize,
@@ -176,18 +176,6 @@ fn queue(config: &Config) -> QueueParameters {
     }
 }
 
-/// Something of every link, in each of its directions.
-fn links<T: Copy>(config: &Config, of: impl Fn(&Link) -> T) -> BTreeMap<(SiteName, SiteName), T> {
-    let mut links = BTreeMap::new();
-    for link in &config.link {
-        links.insert((link.from.clone(), link.to.clone()), of(link));
-        if link.both_ways {
-            links.insert((link.to.clone(), link.from.clone()), of(link));
-        }
-    }
-    links
-}
-
 fn information(config: &Config) -> InformationSettings {
     let sites = config.site.iter();
     let own = sites.filter_map(|site| Some((site.name.clone(), site.query_timeout?)));
@@ -207,11 +195,16 @@ fn staging(config: &Config) -> BTreeMap<SiteName, Staging> {
 
 fn network(config: &Config) -> NetworkSettings {
     let placement = &config.placement;
-    let mut latencies = links(config, |link| link.latency);
+    let mut latencies = links::links(config, |link| link.latency);
     latencies.retain(|_, latency| *latency > DurationMs::ZERO);
     let sites = config.site.iter();
     let hosts = sites.filter_map(|site| Some((site.name.clone(), site.host.clone()?)));
     NetworkSettings {
+        uploads: links::uploads(config),
+        bids: match placement.bid_bandwidths {
+            BidKind::OneKind => BidBandwidths::OneKind,
+            BidKind::Latest => BidBandwidths::Latest,
+        },
         latencies,
         message: placement.message_size,
         hosts: hosts.collect(),

@@ -47,6 +47,7 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
     let refusal = Refusal { component: ComponentIndex(0), site: None, reason: Reason::SiteFull };
     Explanation {
         bids: Vec::new(),
+        bid_kind: cospan_domain::placement::BandwidthKind::Nominal,
         components: vec!["solve".into()],
         policy: "worst-fit".parse().unwrap(),
         missing_link: None,

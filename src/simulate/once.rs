@@ -148,6 +148,7 @@ fn experiment(
     settings.links = world::links(grid);
     settings.powers = world::powers(grid);
     settings.network.latencies = world::latencies(grid);
+    settings.network.uploads = world::uploads(grid);
     let (variant, count) = (variant.clone(), workload.jobs.len());
     let variant_copies = variant.copies;
     let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);

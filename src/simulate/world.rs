@@ -61,6 +61,12 @@ pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerS
     links.map(|link| ((link.from.clone(), link.to.clone()), link.believed)).collect()
 }
 
+/// What sites send that others cannot receive as fast.
+pub(super) fn uploads(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+    let links = grid.links.iter();
+    links.filter_map(|link| Some(((link.from.clone(), link.to.clone()), link.upload?))).collect()
+}
+
 /// How long the first bit takes over each of them.
 pub(super) fn latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), DurationMs> {
     let links = grid.links.iter();

@@ -9,8 +9,8 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::{Placement, Source};
 use cospan_domain::placement::{
-    self, GridSite, GridSnapshot, History, MissingLink, PlacementContext, PlacementRequest, Plan,
-    Recorder, Refusal, Remaining, SiteVerdict,
+    self, BandwidthKind, GridSite, GridSnapshot, History, MissingLink, PlacementContext,
+    PlacementRequest, Plan, Recorder, Refusal, Remaining, SiteVerdict,
 };
 use cospan_domain::queue::{Classified, Groups, StarvationGuard};
 use cospan_domain::site::availability::{Obstacle, obstacles};
@@ -38,6 +38,8 @@ pub struct Explanation {
     pub verdicts: Vec<SiteVerdict>,
     /// What each site bids for the whole job, if its policy takes bids.
     pub bids: Vec<SiteBid>,
+    /// Of which kind the bandwidths are that they count by.
+    pub bid_kind: BandwidthKind,
     /// What is known of each site, in numbers; sites that left the configuration are missing.
     pub sites: BTreeMap<SiteName, SiteFigures>,
     /// What the job itself waits for.
@@ -205,6 +207,7 @@ fn ask(
         decision,
         verdicts: observer.verdicts,
         bids: observer.bids,
+        bid_kind: grid.bid_kind(),
         wait,
         next_claim: None,
         silence: Silence::default(),

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::dimension::{Axis, Dimension};
+use super::dimensions::{Axis, Dimension};
 use super::need::{Amounts, Need, Offer};
 use crate::ids::SiteName;
 
@@ -50,6 +50,10 @@ pub struct SiteBid {
     pub site: SiteName,
     /// Its bid, or why it declines.
     pub answer: Result<Bid, Decline>,
+    /// What would bring it nearer; `None` if it declines, or is at the origin.
+    pub nearer: Option<String>,
+    /// Nobody said what its processors do: it takes part in what does not ask for that.
+    pub lacks_gflops: bool,
 }
 
 /// A site's answer to a job. Every index, and so the distance, is a number of 0 or more.
@@ -70,23 +74,31 @@ pub fn bid(need: &Need, offer: &Offer) -> Result<Bid, Decline> {
         counted[*dimension as usize] *= weights.get(*dimension).factor();
     }
     let weighted = |dimension: &Dimension| counted[*dimension as usize];
-    let along = |axis: Axis| {
-        let on = Dimension::ALL.iter().filter(|dimension| dimension.axis() == axis);
-        length(on.map(weighted))
-    };
     let adds = Dimension::ALL.iter().copied().filter(|dimension| weighted(dimension) > 0.0);
+    let on_axes = Dimension::ALL.iter().map(|dimension| (dimension.axis(), weighted(dimension)));
+    let (x, y, distance) = place(on_axes);
     Ok(Bid {
         farthest: adds.max_by(|a, b| weighted(a).total_cmp(&weighted(b))),
-        x: along(Axis::Resources),
-        y: along(Axis::Data),
-        distance: length(Dimension::ALL.iter().map(weighted)),
+        x,
+        y,
+        distance,
         amounts: need.amounts.given(offer),
         indices,
     })
 }
 
+/// The place of what counts so much on each axis: x, y, and the distance from the origin.
+pub(super) fn place(on_axes: impl Iterator<Item = (Axis, f64)> + Clone) -> (f64, f64, f64) {
+    let along = |axis: Axis| {
+        let on = on_axes.clone().filter(|(of, _)| *of == axis);
+        length(on.map(|(_, part)| part))
+    };
+    let all = on_axes.clone().map(|(_, part)| part);
+    (along(Axis::Resources), along(Axis::Data), length(all))
+}
+
 /// How far a point is from the origin, in as many dimensions as it has.
-pub(super) fn length(point: impl Iterator<Item = f64>) -> f64 {
+fn length(point: impl Iterator<Item = f64>) -> f64 {
     point.map(|part| part * part).sum::<f64>().sqrt()
 }
 

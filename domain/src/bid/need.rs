@@ -64,6 +64,8 @@ pub enum Route {
     Here(Bytes),
     /// It comes from another site.
     From {
+        /// Its index.
+        site: usize,
         /// How much.
         size: Bytes,
         /// What that site can send to this one.
@@ -80,10 +82,23 @@ impl Default for Terms {
 }
 
 impl Route {
+    /// How much.
+    pub(super) fn size(&self) -> Bytes {
+        let (Route::Here(size) | Route::From { size, .. }) = self;
+        *size
+    }
+
+    /// What it comes with from another site.
+    pub(super) fn rate(&self) -> Option<BitsPerSecond> {
+        match self {
+            Route::Here(_) => None,
+            Route::From { upload, download, .. } => Some(*upload.min(download)),
+        }
+    }
+
     /// How long it takes at a rate above 0.
     pub(super) fn seconds(&self, rate: BitsPerSecond) -> f64 {
-        let (Route::Here(size) | Route::From { size, .. }) = self;
-        size.0 as f64 * 8.0 / rate.0 as f64
+        self.size().0 as f64 * 8.0 / rate.0 as f64
     }
 }
 

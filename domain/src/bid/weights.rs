@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::dimension::Dimension;
+use super::dimensions::Dimension;
 
 /// A factor from 0 to 1,000, in thousandths; whole, so that requests with weights compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::network::{Exchange, Network};
+use super::network::{BandwidthKind, Exchange, Network};
 use super::quota::Quota;
 use crate::acquire::{Lane, Obtainable};
 use crate::content::Content;
@@ -288,6 +288,19 @@ impl GridSnapshot {
             (Some(from), Some(to)) => self.network.between(from, to),
             _ => BitsPerSecond(0),
         }
+    }
+
+    /// Bandwidth between sites by which they bid, by index; 0 if it is not known.
+    pub fn bid_bandwidth(&self, from: usize, to: usize) -> BitsPerSecond {
+        match (self.positions[from], self.positions[to]) {
+            (Some(from), Some(to)) => self.network.bid_bandwidth(from, to),
+            _ => BitsPerSecond(0),
+        }
+    }
+
+    /// Of which kind those are.
+    pub fn bid_kind(&self) -> BandwidthKind {
+        self.network.bid_kind()
     }
 
     /// What a site can send to all others together, by index: its potential.

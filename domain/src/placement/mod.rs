@@ -38,7 +38,7 @@ pub use grid::{
     Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape, Staged,
 };
 pub use history::History;
-pub use network::{Link, Network};
+pub use network::{BandwidthKind, BidBandwidths, Link, Network};
 pub use plan::Plan;
 pub use policy::{
     DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, policy_for,

@@ -50,6 +50,10 @@ pub struct ExplainReport {
     /// Where each site stands on the job's virtual map; under a policy that takes bids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bids: Vec<BidReport>,
+    /// What they are by, in words: of which kind bandwidths are, and of a job that is placed, that
+    /// they are those of now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bids_by: Option<String>,
     /// Processors that are withheld for another job and count as taken here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<WithheldReport>,
@@ -72,6 +76,9 @@ pub struct BidReport {
     /// Why it does not bid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<String>,
+    /// Nobody said how many GFLOPS its processors do: it takes part in what does not ask for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_gflops: bool,
 }
 
 /// A place on a job's virtual map, with the job at the origin.
@@ -85,14 +92,14 @@ pub struct MapPlace {
     pub distance: f64,
     /// By dimension, before weights; 0: met.
     pub indices: std::collections::BTreeMap<String, f64>,
-    /// What would bring it nearer most; missing at the origin.
+    /// What would bring it nearer, with an amount where one follows; missing at the origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(example = "more free memory")]
+    #[schema(example = "2.0 GB more free memory")]
     pub nearer: Option<String>,
 }
 
 impl From<&SiteBid> for BidReport {
-    fn from(bid: &SiteBid) -> Self {
+    fn from(SiteBid { site, answer, nearer, lacks_gflops }: &SiteBid) -> Self {
         let place = |bid: &Bid| MapPlace {
             x: bid.x,
             y: bid.y,
@@ -101,12 +108,13 @@ impl From<&SiteBid> for BidReport {
                 .iter()
                 .map(|dimension| (dimension.as_str().to_owned(), bid.index(*dimension)))
                 .collect(),
-            nearer: bid.farthest.map(|dimension| dimension.remedy().to_owned()),
+            nearer: nearer.clone(),
         };
         Self {
-            site: bid.site.to_string(),
-            at: bid.answer.as_ref().ok().map(place),
-            declined: bid.answer.as_ref().err().map(ToString::to_string),
+            site: site.to_string(),
+            at: answer.as_ref().ok().map(place),
+            declined: answer.as_ref().err().map(ToString::to_string),
+            lacks_gflops: *lacks_gflops,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{bold, columns, state};
-use crate::cli::when::{clock, pace};
+use crate::cli::when::clock;
 
 /// Says why jobs are where they are.
 pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, CliError> {
@@ -63,6 +63,7 @@ pub(super) fn text(report: &ExplainReport) -> String {
     }
     if !report.bids.is_empty() {
         text.push('\n');
+        text.push_str(&map::by(report));
         text.push_str(&map::table(&report.bids));
     }
     if !report.transfers.is_empty() {
@@ -104,7 +105,7 @@ fn costs(cost: &CostReport) -> String {
         .iter()
         .filter(|transfer| transfer.from != transfer.site)
         .map(|transfer| {
-            let bandwidth = transfer.bandwidth_bps.map(|rate| pace(BitsPerSecond(rate)));
+            let bandwidth = transfer.bandwidth_bps.map(|rate| BitsPerSecond(rate).to_string());
             let known = if transfer.measured_at.is_some() { "measured" } else { "configured" };
             vec![
                 transfer.component.clone(),

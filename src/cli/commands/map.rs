@@ -28,13 +28,20 @@ pub(crate) fn run(context: &mut Context, args: &MapArgs) -> Result<Exit, CliErro
         written.map_err(|error| CliError::file("write", file, &error))?;
     }
     context.out.answer(&report.bids, |bids| {
-        format!("{}\n\n{}\n{}", title(&report), terminal::plot(&points(&report)), table(bids))
+        let by = by(&report);
+        let plot = terminal::plot(&points(&report));
+        format!("{}\n{by}\n{plot}\n{}", title(&report), table(bids))
     })?;
     Ok(Exit::Done)
 }
 
 fn title(report: &ExplainReport) -> String {
-    format!("The virtual map of job {}", report.job)
+    format!("The virtual map of job {}, with sites as they are now", report.job)
+}
+
+/// What the bids are by, as a line.
+pub(super) fn by(report: &ExplainReport) -> String {
+    report.bids_by.as_ref().map(|by| format!("Bids: {by}.\n")).unwrap_or_default()
 }
 
 /// The sites that are on no map.
@@ -77,7 +84,21 @@ pub(super) fn table(bids: &[BidReport]) -> String {
     sorted.sort_by(|a, b| far(a).total_cmp(&far(b)).then_with(|| a.site.cmp(&b.site)));
     let rows: Vec<Vec<String>> = sorted.into_iter().map(row).collect();
     let head = ["SITE", "DISTANCE", "X", "Y", "INDICES", "NEARER WITH"];
-    columns(&head, &rows)
+    columns(&head, &rows) + &without_gflops(bids)
+}
+
+/// Who takes part although nobody said what a processor there does.
+fn without_gflops(bids: &[BidReport]) -> String {
+    let lacking = bids.iter().filter(|bid| bid.at.is_some() && bid.lacks_gflops);
+    let names: Vec<&str> = lacking.map(|bid| bid.site.as_str()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(
+            "without GFLOPS figures (gflops_per_processor), so that compute counts processors \
+             alone: {}\n",
+            names.join(", ")
+        ),
+    }
 }
 
 fn row(bid: &BidReport) -> Vec<String> {

@@ -14,7 +14,7 @@ use crate::cli::args_operate::{SiteCommand, VerdictArg};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{bold, columns, fields, state};
-use crate::cli::when::{age, clock, local, now, pace, rough};
+use crate::cli::when::{age, clock, local, now, rough};
 use crate::client::{Client, SiteAction};
 
 /// How far ahead is looked, unless told otherwise.
@@ -254,8 +254,8 @@ fn link(link: &LinkReport) -> Vec<String> {
     let latency = link.latency_us.map_or_else(|| "-".into(), |us| DurationUs(us).to_string());
     vec![
         link.from.clone(),
-        pace(BitsPerSecond(link.bandwidth_bps)),
-        pace(BitsPerSecond(link.configured_bps)),
+        BitsPerSecond(link.bandwidth_bps).to_string(),
+        BitsPerSecond(link.configured_bps).to_string(),
         measured(link.measured_at, link.transfers, "transfer(s)"),
         latency,
         measured(link.latency_measured_at, link.latency_measurements, "ping(s)"),

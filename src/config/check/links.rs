@@ -65,7 +65,8 @@ impl Check<'_> {
         for (i, one) in sites.iter().enumerate() {
             let apart = |other: &&Site| {
                 let here = one.is_of_this_machine() && other.is_of_this_machine();
-                !here && !linked.contains(&(&one.name, &other.name))
+                let by_ends = one.carries_to(other).or(other.carries_to(one)).is_some();
+                !here && !by_ends && !linked.contains(&(&one.name, &other.name))
             };
             missing.extend(sites[i + 1..].iter().filter(apart).map(|other| (one, other)));
         }
@@ -82,8 +83,8 @@ impl Check<'_> {
             named.join(", ")
         );
         let remedy = format!(
-            "add a [[link]] with from = {:?}, to = {:?} and its bandwidth; \"0bit/s\" says that \
-             nothing is to be copied",
+            "add a [[link]] with from = {:?}, to = {:?} and its bandwidth, or give both an upload \
+             and a download; \"0bit/s\" says that nothing is to be copied",
             one.name.as_str(),
             other.name.as_str()
         );

@@ -4,6 +4,6 @@ mod running;
 mod serving;
 mod sites;
 
-pub use running::{Basis, Claim, Class, Placement, PriorityRule, Queue};
+pub use running::{Basis, BidKind, Claim, Class, Placement, PriorityRule, Queue};
 pub use serving::{Chaos, Client, Engine, Limits, Log, LogFormat, Notify, Server, Store};
 pub use sites::{Link, Site, SiteDefaults, SiteKind};

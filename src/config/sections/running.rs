@@ -27,6 +27,16 @@ choice! {
     }
 }
 
+choice! {
+    /// By which bandwidths sites bid.
+    BidKind {
+        /// All measured, or all configured.
+        OneKind = "one-kind",
+        /// The latest that is known of each link.
+        Latest = "latest",
+    }
+}
+
 section! {
     /// How sites are chosen for the components of a job.
     Placement("placement") {
@@ -83,6 +93,10 @@ section! {
         /// change, but at most once in this time.
         "bid_interval" => bid_interval: DurationMs = secs(1),
             in DurationMs(10) => DAY, since "0.1.0";
+        /// By which bandwidths sites bid for jobs of `mrs`. `one-kind`: all as measured if every
+        /// link was measured lately, else all as configured. `latest`: each link as measured, or as
+        /// configured if it was not.
+        "bid_bandwidths" => bid_bandwidths: BidKind = BidKind::OneKind, since "0.1.0";
         /// What a site reads files with that lie there already, for `mrs`. Left out: in no time.
         "local_bandwidth" => local_bandwidth: Option<BitsPerSecond> = None,
             in BitsPerSecond(1) => BitsPerSecond(u64::MAX), since "0.1.0";

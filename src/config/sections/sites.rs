@@ -135,6 +135,11 @@ section! {
         /// the round trip to this host, once in each `placement.latency_interval`; nothing has to
         /// run there for that. Left out: how far it is, is what the link's `latency` says.
         "host" => host: Option<HostName> = None, since "0.1.0";
+        /// Bits per second that it can send, to each other site that has a `download`: between two
+        /// without a `[[link]]` the lesser of both counts. Left out: only links count.
+        "upload" => upload: Option<BitsPerSecond> = None, since "0.1.0";
+        /// Bits per second that it can receive from each other site that has an `upload`.
+        "download" => download: Option<BitsPerSecond> = None, since "0.1.0";
         /// Whom people should ask about it: a name, a mail address, a page.
         "administrator" => administrator: String = String::new(), since "0.1.0";
         /// Address that receives this site's notifications as JSON (HTTP POST), beside those
@@ -166,6 +171,12 @@ section! {
 }
 
 impl Site {
+    /// What gets from it to another site where no link says it; `None` if one of them does not
+    /// say what it sends or receives.
+    pub fn carries_to(&self, other: &Site) -> Option<BitsPerSecond> {
+        Some(self.upload?.min(other.download?))
+    }
+
     /// Its files are this machine's own.
     pub fn is_of_this_machine(&self) -> bool {
         self.kind == SiteKind::Local && self.ssh.is_none()

@@ -101,6 +101,8 @@ pub struct BuiltLink {
     pub bandwidth: BitsPerSecond,
     /// What the control plane is told that it carries.
     pub believed: BitsPerSecond,
+    /// What it is told that the site where it begins sends, where that is more.
+    pub upload: Option<BitsPerSecond>,
     /// How long the first bit takes.
     pub latency: DurationMs,
 }
@@ -200,12 +202,17 @@ impl Grid {
         }
         let common = &self.network;
         let default = (common.bandwidth, common.bandwidth, common.latency);
-        let names = || self.sites.iter().map(|site| &site.name);
-        let pairs = names().flat_map(|from| names().map(move |to| (from, to)));
-        let other = pairs.filter(|(from, to)| from != to);
-        let link = |(from, to): (&SiteName, &SiteName)| {
-            let (bandwidth, believed, latency) = given.get(&(from, to)).copied().unwrap_or(default);
-            BuiltLink { from: from.clone(), to: to.clone(), bandwidth, believed, latency }
+        let sites = || self.sites.iter();
+        let pairs = sites().flat_map(|from| sites().map(move |to| (from, to)));
+        let other = pairs.filter(|(from, to)| from.name != to.name);
+        let link = |(from, to): (&GridSite, &GridSite)| {
+            let known = given.get(&(&from.name, &to.name)).copied();
+            let ends = from.upload.zip(to.download).filter(|_| known.is_none());
+            let of_ends = ends.map(|(up, down)| (up.min(down), up.min(down), common.latency));
+            let (bandwidth, believed, latency) = known.or(of_ends).unwrap_or(default);
+            let upload = ends.map(|(up, _)| up);
+            let (from, to) = (from.name.clone(), to.name.clone());
+            BuiltLink { from, to, bandwidth, believed, upload, latency }
         };
         other.map(link).collect()
     }

@@ -80,6 +80,10 @@ pub struct GridSite {
     pub reserves: bool,
     /// What each of its processors does, for jobs that ask for computing power.
     pub power_per_processor: Option<Mflops>,
+    /// What it sends to each other site, where no link says it and that one has a `download`.
+    pub upload: Option<BitsPerSecond>,
+    /// What it receives from each other site that has an `upload`.
+    pub download: Option<BitsPerSecond>,
 }
 
 /// What local users submit to a site.

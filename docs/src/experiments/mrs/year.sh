@@ -50,8 +50,8 @@ done < "$year/logs.txt"
 
 # One policy: place POLICY FOLDER [MORE]
 place() {
-    "${COSPAN:-cospan}" simulate "$to/grid.toml" --to "$to/$2" --policy "$1" \
-        --log "$to/grid.swf" --split random --input-size 100MB,1GB,5GB --seeds "${SEEDS:-1}" \
+    "${COSPAN:-cospan}" simulate "$to/grid.toml" --config "$here/control-plane.toml" --to "$to/$2" \
+        --policy "$1" --log "$to/grid.swf" --split random --input-size 100MB,1GB,5GB --seeds "${SEEDS:-1}" \
         --jobs "${JOBS:-4000}" "${@:3}" > "$to/$2.txt"
 }
 

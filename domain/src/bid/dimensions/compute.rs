@@ -1,11 +1,11 @@
 //! Computing power: in processors, or in GFLOPS where any part of the job asks for those.
 
-use super::lacking;
+use super::{Goal, lacking};
 use crate::bid::{Decline, Need, Offer};
 use crate::units::Mflops;
 
 /// What is asked for in processors counts with what the site's own processors do.
-pub(in crate::bid) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
+pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
     let (free, asked) = (offer.free.processors as f64, need.amounts.processors as f64);
     let power = need.amounts.power;
     if power == Mflops(0) {
@@ -13,4 +13,15 @@ pub(in crate::bid) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> 
     }
     let each = offer.power_per_processor.ok_or(Decline::NoGflops)?.0 as f64;
     Ok(lacking(free * each, asked * each + power.0 as f64))
+}
+
+/// So many processors like those of the site would be all that is asked for.
+pub(super) fn remedy(need: &Need, offer: &Offer, _: &Goal<'_>) -> String {
+    let power = u128::from(need.amounts.power.0);
+    let each = u128::from(offer.power_per_processor.unwrap_or_default().0).max(1);
+    let asked = u128::from(need.amounts.processors) + power.div_ceil(each);
+    match asked.saturating_sub(offer.free.processors.into()) {
+        1 => "1 more free processor".into(),
+        more => format!("{more} more free processors"),
+    }
 }

@@ -1,19 +1,59 @@
 //! What the job's input costs: the time until all of it is there, over the time that it runs.
 
+use super::Goal;
 use crate::bid::{Decline, Need, Offer, Route};
+use crate::units::{BitsPerSecond, Bytes};
+
+const MEGABIT: f64 = 1e6;
 
 /// Several inputs come one after the other.
-pub(in crate::bid) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
+pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
     let run_time = need.terms.run_time.as_secs_f64();
     if run_time <= 0.0 {
         return Err(Decline::NoRunTime);
     }
-    let times = offer.routes.iter().map(|route| match route {
-        Route::Here(_) => Ok(need.terms.local_rate.map_or(0.0, |rate| route.seconds(rate))),
-        Route::From { upload, download, .. } => {
-            let rate = *upload.min(download);
-            if rate.0 == 0 { Err(Decline::NoBandwidth) } else { Ok(route.seconds(rate)) }
+    // A sum of no floats would be -0.0.
+    let all = offer.routes.iter().try_fold(0.0, |sum, route| Ok(sum + time(need, route)?))?;
+    Ok(all / run_time)
+}
+
+/// Seconds until an input is there.
+fn time(need: &Need, route: &Route) -> Result<f64, Decline> {
+    match route.rate() {
+        None => Ok(need.terms.local_rate.map_or(0.0, |rate| route.seconds(rate))),
+        Some(BitsPerSecond(0)) => Err(Decline::NoBandwidth),
+        Some(rate) => Ok(route.seconds(rate)),
+    }
+}
+
+/// A copy costs nothing; and over the link that costs most the input may come faster.
+pub(super) fn remedy(need: &Need, offer: &Offer, goal: &Goal<'_>) -> String {
+    let away = |route: &&Route| matches!(route, Route::From { .. });
+    let sizes = offer.routes.iter().filter(away).map(Route::size);
+    match sizes.reduce(|sum, size| Bytes(sum.0.saturating_add(size.0))) {
+        None => "a faster placement.local_bandwidth".into(),
+        Some(size) => {
+            let link = faster_link(need, offer, goal);
+            let link = link.map(|link| format!(", or {link}")).unwrap_or_default();
+            format!("a copy of the data ({size}){link}")
         }
-    });
-    Ok(times.sum::<Result<f64, Decline>>()? / run_time)
+    }
+}
+
+/// The link that the slowest input would have to come over, in whole Mbit/s.
+fn faster_link(need: &Need, offer: &Offer, goal: &Goal<'_>) -> Option<String> {
+    let timed = offer.routes.iter().filter_map(|route| Some((time(need, route).ok()?, route)));
+    let away = timed.clone().filter(|(_, route)| route.rate().is_some());
+    let (longest, slowest) = away.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let Route::From { site, .. } = slowest else { return None };
+    let others = timed.map(|(time, _)| time).sum::<f64>() - longest;
+    let left = goal.index? * need.terms.run_time.as_secs_f64() - others;
+    let megabits = slowest.seconds(BitsPerSecond(1)) / left / MEGABIT;
+    // More than that nobody lays.
+    let is_sensible = left > 0.0 && megabits < 1e9;
+    // No more for what was lost in rounding.
+    let needed = BitsPerSecond(((megabits - 1e-6).ceil() * MEGABIT) as u64);
+    let now = slowest.rate()?;
+    let from = (goal.name)(*site);
+    is_sensible.then(|| format!("a link of {needed} from {from} instead of {now}"))
 }

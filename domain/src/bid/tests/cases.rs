@@ -1,7 +1,7 @@
 //! What sites cannot answer, and what is no weight.
 
-use super::super::dimension::Dimension::{Compute, Data, Potential};
-use super::super::fragment;
+use super::super::Dimension::{Compute, Data, Potential};
+use super::super::{fragment, remedy};
 use super::*;
 use crate::bid::WeightError;
 
@@ -41,6 +41,14 @@ fn the_times_of_several_inputs_add_up() {
     let mut site = sites()[1].clone();
     site.routes.extend(from(50, 100));
     assert!(is_near(bid(&job(150), &site).unwrap().y, 0.4 + 0.48));
+}
+
+#[test]
+fn no_index_of_a_job_without_input_is_below_0() {
+    let answer = bid(&job(0), &site(100, 64, 200, 0, Vec::new())).unwrap();
+    let all = answer.indices.iter().chain([&answer.x, &answer.y, &answer.distance]);
+    let shown: Vec<String> = all.map(|part| format!("{part:.3}")).collect();
+    assert_eq!(shown, vec!["0.000"; 8]);
 }
 
 #[test]
@@ -112,4 +120,46 @@ fn a_job_is_cut_in_the_order_of_the_sites() {
     assert_eq!(fragment(12, 1, 2, &[3, 2, 10]), [(0, 3), (2, 9)], "at most two parts");
     assert_eq!(fragment(12, 1, 2, &[3, 2, 6]), []);
     assert_eq!(fragment(4, 5, 2, &[30]), []);
+}
+
+#[test]
+fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
+    let told = |need: &Need, site: &Offer, nearest: f64| {
+        let name = |site: usize| format!("S{}", site + 1);
+        remedy(&bid(need, site).unwrap(), need, site, nearest, &name).unwrap_or_default()
+    };
+    let [first, second, third] = sites();
+    assert_eq!(told(&job(150), &first, 0.0), "60 more free processors");
+    let nearly = site(99, 64, 200, 150, here());
+    assert_eq!(told(&job(150), &nearly, 0.0), "1 more free processor");
+    let mut fast = first.clone();
+    fast.power_per_processor = Some(Mflops(1_500));
+    let mixed = Amounts { processors: 10, ..job(150).amounts };
+    let more = told(&Need { amounts: mixed, ..job(150) }, &fast, 0.0);
+    assert_eq!(more, "37 more free processors", "77 are 10 and 100 GFLOPS");
+    let small = site(100, 62, 200, 150, here());
+    assert_eq!(told(&job(150), &small, 0.0), "2.0 GB more free memory");
+    let full = site(100, 64, 190, 150, here());
+    assert_eq!(told(&job(150), &full, 0.0), "10.0 GB more free disk");
+    let sends = "links to other sites that send 100 Mbit/s more together";
+    assert_eq!(told(&job(150), &third, 0.5), sends);
+    assert_eq!(told(&job(150), &second, 0.6), "a copy of the data (30.0 GB)", "the nearest");
+    assert_eq!(told(&job(150), &site(100, 64, 200, 150, here()), 0.0), "", "at the origin");
+}
+
+#[test]
+fn a_link_is_told_that_would_make_a_site_as_near_as_the_nearest() {
+    let told = |need: &Need, routes: Vec<Route>, nearest: f64| {
+        let site = site(100, 64, 200, 0, routes);
+        remedy(&bid(need, &site).unwrap(), need, &site, nearest, &|site| format!("S{}", site + 1))
+    };
+    let link = |rest: &str| Some(format!("a copy of the data ({rest}"));
+    let to_80 = "30.0 GB), or a link of 80 Mbit/s from S1 instead of 20 Mbit/s";
+    assert_eq!(told(&job(0), from(20, 90), 0.3), link(to_80));
+    let half = weighted(job(0), "data", 0.5);
+    assert_eq!(told(&half, from(20, 90), 0.15), link(to_80), "as it counts");
+    let both = [from(20, 90), from(100, 100)].concat();
+    let to_400 = "60.0 GB), or a link of 400 Mbit/s from S1 instead of 20 Mbit/s";
+    assert_eq!(told(&job(0), both.clone(), 0.3), link(to_400), "0.24 goes to the other");
+    assert_eq!(told(&job(0), both, 0.2), link("60.0 GB)"), "no link would do");
 }

@@ -17,7 +17,7 @@ fn mbit(rate: u64) -> BitsPerSecond {
 /// Data of 30 GB that comes over a link with these figures, in Mbit/s.
 fn from(upload: u64, download: u64) -> Vec<Route> {
     let (upload, download) = (mbit(upload), mbit(download));
-    vec![Route::From { size: Bytes(30 * GB), upload, download }]
+    vec![Route::From { site: 0, size: Bytes(30 * GB), upload, download }]
 }
 
 fn here() -> Vec<Route> {

@@ -23,6 +23,7 @@ fn a_route() -> impl Strategy<Value = Route> {
     prop_oneof![
         size().prop_map(Route::Here),
         (size(), a_rate(), a_rate()).prop_map(|(size, upload, download)| Route::From {
+            site: 0,
             size,
             upload,
             download

@@ -1,7 +1,8 @@
 //! The worked examples: three sites, and a job whose data is at one of them.
 
-use super::super::answer::length;
-use super::super::dimension::Dimension::{Compute, Data, Disk, Memory, Potential};
+use super::super::Axis;
+use super::super::Dimension::{Compute, Data, Disk, Memory, Potential};
+use super::super::answer::place;
 use super::*;
 
 fn distances(need: &Need, sites: &[Offer]) -> Vec<f64> {
@@ -64,9 +65,12 @@ fn mrs_5_what_is_not_asked_for_is_not_lacking() {
 }
 
 #[test]
-fn mrs_5_a_third_dimension_adds_to_the_distance_like_the_others() {
+fn mrs_5_a_third_axis_adds_to_the_distance_and_to_neither_x_nor_y() {
     let second = &bids(&job(150), &sites())[1];
-    assert!(is_near(length([second.x, second.y, 0.3].into_iter()), 0.593_717));
+    let known = [Compute, Memory, Disk, Potential, Data];
+    let on_axes = known.map(|dimension| (dimension.axis(), second.index(dimension)));
+    let (x, y, distance) = place(on_axes.into_iter().chain([(Axis::Further, 0.3)]));
+    assert_near(&[x, y, distance], &[0.320_156, 0.4, 0.593_717]);
 }
 
 #[test]

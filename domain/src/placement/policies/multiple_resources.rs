@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use super::cluster_minimization::in_order;
 use super::flexible::{Bounds, Candidate, bounds_of, first_that_fits, place_split};
-use crate::bid::{Amounts, Bid, Decline, Need, Offer, Route, SiteBid, bid, choose, fragment};
+use crate::bid::{
+    Amounts, Bid, Decline, Need, Offer, Route, SiteBid, bid, choose, fragment, remedy,
+};
 use crate::content::Content;
 use crate::job::spec::Request;
 use crate::placed::Rule;
@@ -64,7 +66,7 @@ pub(in crate::placement) fn place_answered(
     let request = search.request;
     let round = Round { search, answers };
     if context.observer.is_listening() {
-        context.observer.bids(round.told());
+        context.observer.bids(round.told(context.remaining));
     }
     let parts = round.takers(context.remaining);
     match request.request() {
@@ -87,10 +89,21 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    fn told(&self) -> Vec<SiteBid> {
-        let answers = self.search.grid.sites().iter().zip(&self.answers);
-        let told = answers
-            .map(|(site, answer)| SiteBid { site: site.name.clone(), answer: answer.clone() });
+    fn told(&self, remaining: &Remaining) -> Vec<SiteBid> {
+        let bids = self.answers.iter().flatten().map(|bid| bid.distance);
+        let nearest = bids.fold(f64::INFINITY, f64::min);
+        let (search, need) = (self.search, need_of(self.search));
+        let sites = search.grid.sites();
+        let nearer = |site: usize, bid: &Bid| {
+            let offer = offer(search, site, free(remaining, site)).ok()?;
+            remedy(bid, &need, &offer, nearest, &|site| sites[site].name.to_string())
+        };
+        let told = self.answers.iter().enumerate().map(|(site, answer)| SiteBid {
+            site: sites[site].name.clone(),
+            answer: answer.clone(),
+            nearer: answer.as_ref().ok().and_then(|bid| nearer(site, bid)),
+            lacks_gflops: sites[site].power_per_processor.is_none(),
+        });
         told.collect()
     }
 
@@ -121,16 +134,24 @@ impl Round<'_> {
 
 /// What each site answers to a job, by site index.
 fn answers(search: &Search<'_>, remaining: &Remaining) -> Vec<Result<Bid, Decline>> {
-    let potential = source_potential(search);
-    let need = Need { source_potential: potential, ..need(search.request) };
+    let need = need_of(search);
     let sites = 0..search.grid.sites().len();
-    let free = |site: usize| Amounts {
+    sites.map(|site| bid(&need, &offer(search, site, free(remaining, site))?)).collect()
+}
+
+/// What is left at a site.
+fn free(remaining: &Remaining, site: usize) -> Amounts {
+    Amounts {
         processors: remaining.processors()[site].into(),
         power: Mflops::default(),
         memory_mb: remaining.other(site, MEMORY),
         disk_mb: remaining.other(site, DISK),
-    };
-    sites.map(|site| bid(&need, &offer(search, site, free(site))?)).collect()
+    }
+}
+
+/// What the job needs as a whole, with its data where it is.
+fn need_of(search: &Search<'_>) -> Need {
+    Need { source_potential: source_potential(search), ..need(search.request) }
 }
 
 /// What the job needs as a whole, wherever its data is.
@@ -182,7 +203,7 @@ pub(in crate::placement) fn offer(
 }
 
 /// How all that the job reads gets to a site, each content once, from where it arrives first.
-/// What one site sends to another is what the other receives: a link has one figure.
+/// A link carries the lesser of what the one site sends and the other receives.
 fn routes(search: &Search<'_>, site: usize) -> Result<Vec<Route>, Decline> {
     let shape = search.grid.sites()[site].shape.as_ref();
     let Some(shape) = shape.filter(|_| !search.request.contents().is_empty()) else {
@@ -194,10 +215,10 @@ fn routes(search: &Search<'_>, site: usize) -> Result<Vec<Route>, Decline> {
     let route = |content: Content| {
         let size = size(search.request, content);
         let (from, _) = search.nearest_replica(content, site).map_err(|_| Decline::NoBandwidth)?;
-        let rate = search.grid.bandwidth(from, site);
+        let rate = search.grid.bid_bandwidth(from, site);
         Ok(match from == site {
             true => Route::Here(size),
-            false => Route::From { size, upload: rate, download: rate },
+            false => Route::From { site: from, size, upload: rate, download: rate },
         })
     };
     contents.into_iter().map(route).collect()

@@ -161,6 +161,7 @@ fn latency_counts_beside_bandwidth_and_the_more_the_smaller_messages_are() {
         from: site_name(from),
         to: site_name(to),
         bandwidth: crate::units::BitsPerSecond(mbit * MBIT),
+        upload: crate::units::BitsPerSecond(mbit * MBIT),
         latency: crate::units::DurationMs(latency_ms).into(),
     };
     let both = |a: &str, b: &str, mbit, latency_ms| {

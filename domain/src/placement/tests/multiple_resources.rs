@@ -9,8 +9,8 @@ use crate::job::spec::{Flexible, Request};
 use crate::placed::Rule;
 use crate::placement::testing::*;
 use crate::placement::{
-    ComponentRequest, GridSite, GridSnapshot, Link, Network, PlacementRequest, Reason,
-    can_ever_be_placed,
+    BandwidthKind, BidBandwidths, ComponentRequest, GridSite, GridSnapshot, Link, Network,
+    PlacementRequest, Reason, can_ever_be_placed,
 };
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, DurationMs, DurationUs, Mflops};
@@ -161,13 +161,86 @@ fn a_site_that_the_data_cannot_reach_is_no_candidate_and_says_so() {
     assert_eq!(answers(&job, &grid)["S2"], Err(Decline::NoBandwidth));
 }
 
+/// Links of the worked examples, where some were measured: S3 sends half of what it did.
+fn measured(count: usize, bids: BidBandwidths) -> GridSnapshot {
+    let link = |(from, to, mbit): (&str, &str, u64), part| {
+        let rate = BitsPerSecond(mbit * MBIT / part);
+        let (from, to) = (site_name(from), site_name(to));
+        Link { from, to, bandwidth: rate, upload: rate, latency: DurationUs(0) }
+    };
+    let configured = LINKS.map(|of| link(of, 1));
+    let mut network = Network::new(configured, crate::placement::network::DEFAULT_MESSAGE);
+    for of in LINKS.iter().rev().take(count) {
+        network.set(&link(*of, if of.0 == "S3" { 2 } else { 1 }), true);
+    }
+    let replicas = BTreeMap::from([(file(1, 30).digest, BTreeSet::from([site_name("S3")]))]);
+    GridSnapshot::new(sites(), Arc::new(network.with_bids_by(bids)), Arc::new(replicas))
+}
+
 #[test]
-fn the_potential_follows_a_link_that_is_measured_anew() {
-    let link = |from, to, rate| (site_name(from), site_name(to), BitsPerSecond(rate));
-    let mut network = Network::from_links(LINKS.map(|(from, to, rate)| link(from, to, rate)));
-    let (from, to, bandwidth) = link("S1", "S3", 7);
-    network.set(&Link { from, to, bandwidth, latency: DurationUs(0) });
+fn all_bandwidths_of_a_round_are_measured_or_all_are_as_configured() {
+    let of = |count, bids| {
+        let grid = measured(count, bids);
+        let answers = answers(&rigid(vec![reading(Resources::processors(10), 0)]), &grid);
+        let seconds = answers["S1"].as_ref().unwrap().y * 3_600.0;
+        (grid.bid_kind(), grid.potential(2).0 / MBIT, seconds.round() as u64)
+    };
+    let nominal = (BandwidthKind::Nominal, 45, 12_000);
+    assert_eq!(of(0, BidBandwidths::OneKind), nominal);
+    assert_eq!(of(5, BidBandwidths::OneKind), nominal, "one was never measured");
+    let all = (BandwidthKind::Measured, 22, 24_000);
+    assert_eq!(of(6, BidBandwidths::OneKind), all);
+    assert_eq!(of(5, BidBandwidths::Latest), (BandwidthKind::Mixed, 22, 24_000));
+    assert_eq!(of(6, BidBandwidths::Latest), all);
+}
+
+#[test]
+fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
+    let grid = |is_measured| {
+        let links = LINKS.map(|(from, to, _)| (site_name(from), site_name(to), BitsPerSecond(9)));
+        let mut network = Network::from_links(links);
+        let (bandwidth, latency) = (BitsPerSecond(7), DurationUs(0));
+        for (from, to, _) in LINKS {
+            let (from, to) = (site_name(from), site_name(to));
+            network.set(&Link { from, to, bandwidth, upload: bandwidth, latency }, true);
+        }
+        let (from, to) = (site_name("S1"), site_name("S2"));
+        let link = Link { from, to, bandwidth, upload: bandwidth, latency };
+        network.set(&link, is_measured);
+        GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()))
+    };
+    assert_eq!((grid(true).bid_kind(), grid(true).potential(1).0), (BandwidthKind::Measured, 14));
+    assert_eq!((grid(false).bid_kind(), grid(false).potential(1).0), (BandwidthKind::Nominal, 18));
+}
+
+#[test]
+fn a_site_sends_what_it_can_even_where_the_other_receives_less() {
+    let link = |(from, to, mbit): (&str, &str, u64)| {
+        let (from, to) = (site_name(from), site_name(to));
+        let bandwidth = BitsPerSecond(mbit * MBIT);
+        Link { from, to, bandwidth, upload: BitsPerSecond(100 * MBIT), latency: DurationUs(0) }
+    };
+    let network = Network::new(LINKS.map(link), crate::placement::network::DEFAULT_MESSAGE);
     let grid = GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()));
-    let potential = |site| grid.potential(site).0;
-    assert_eq!((potential(0), potential(1), potential(2)), (67, 105, 45));
+    assert_eq!(grid.potential(0).0 / MBIT, 200);
+    assert_eq!(grid.bid_bandwidth(0, 1).0 / MBIT, 60);
+}
+
+#[test]
+fn each_site_is_told_what_would_bring_it_nearer_and_whether_it_lacks_gflops() {
+    let mut all = sites();
+    all[1].power_per_processor = None;
+    let job = rigid(vec![reading(all_of(100, 66, 180), 0)]);
+    let bids = explained(&job, &grid_with(all, &[(file(1, 30), "S3")], &LINKS)).1.bids;
+    let lacks: Vec<bool> = bids.iter().map(|bid| bid.lacks_gflops).collect();
+    assert_eq!(lacks, [false, true, false], "it takes part all the same");
+    let nearer: Vec<_> = bids.iter().map(|bid| bid.nearer.as_deref()).collect();
+    // An hour's run waits for hours at the others; S3 is at the origin.
+    let copy = "a copy of the data (30.0 GB)";
+    assert_eq!(nearer, [Some(copy), Some(copy), None]);
+    let without = rigid(vec![ComponentRequest::of_resources(all_of(100, 66, 180))]);
+    let bids = explained(&without, &grid(sites())).1.bids;
+    let nearer: Vec<_> = bids.iter().map(|bid| bid.nearer.as_deref()).collect();
+    let memory = "18.0 GB more free memory";
+    assert_eq!(nearer, [Some("60 more free processors"), Some(memory), None]);
 }

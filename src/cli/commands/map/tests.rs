@@ -7,7 +7,7 @@ fn bid(site: &str, x: f64, y: f64) -> BidReport {
     let indices = BTreeMap::from([("compute".to_owned(), x), ("data".to_owned(), y)]);
     let nearer = Some("more free processors".to_owned());
     let at = MapPlace { x, y, distance: x.hypot(y), indices, nearer };
-    BidReport { site: site.into(), at: Some(at), declined: None }
+    BidReport { site: site.into(), at: Some(at), ..BidReport::default() }
 }
 
 fn report() -> ExplainReport {
@@ -56,6 +56,24 @@ fn the_table_has_the_nearest_first_and_says_who_does_not_bid() {
     assert_eq!(sites, ["SITE", "S2", "S1", "S<3", "S4"]);
     assert!(table.contains("does not bid: it has no free processor"), "{table}");
     assert!(table.contains("compute 0.600, data 0.000"), "{table}");
+}
+
+#[test]
+fn sites_without_gflops_that_take_part_are_named_below_the_table() {
+    let mut bids = report().bids;
+    assert!(!table(&bids).contains("GFLOPS"));
+    bids.iter_mut().filter(|bid| bid.site != "S1").for_each(|bid| bid.lacks_gflops = true);
+    let table = table(&bids);
+    assert!(table.ends_with("compute counts processors alone: S2, S<3\n"), "{table}");
+}
+
+#[test]
+fn the_map_says_what_its_bids_are_by() {
+    let mut report = report();
+    assert_eq!(by(&report), "");
+    report.bids_by = Some("sites as they are now".into());
+    assert_eq!(by(&report), "Bids: sites as they are now.\n");
+    assert!(title(&report).ends_with("with sites as they are now"));
 }
 
 #[test]

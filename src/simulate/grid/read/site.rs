@@ -40,6 +40,8 @@ pub(super) fn site(
         "queues",
         "reserves",
         "gflops_per_processor",
+        "upload",
+        "download",
     ]);
     let nodes = table.required("nodes", |value| whole(value, 1..=NODES_MAX));
     let processors_per_node =
@@ -55,6 +57,10 @@ pub(super) fn site(
     }
 
     let power = table.has("gflops_per_processor").then(|| power(table));
+    let end = |key: &str| {
+        table.has(key).then(|| Some(table.required(key, super::links::bandwidth)?.value))
+    };
+    let (upload, download) = (end("upload"), end("download"));
 
     let called = name.as_ref().map_or(table.title().to_owned(), |name| format!("site {name}"));
     let inner = |key: &str| table.table(key, format!("[site.{key}] of {called}"));
@@ -75,6 +81,8 @@ pub(super) fn site(
         queues: queues?,
         reserves: reserves?,
         power_per_processor: all_or_none(power)?,
+        upload: all_or_none(upload)?,
+        download: all_or_none(download)?,
     })
 }
 

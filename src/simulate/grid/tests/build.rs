@@ -158,6 +158,21 @@ fn every_ordered_pair_has_the_link_that_is_given_or_the_default() {
 }
 
 #[test]
+fn sites_that_say_what_they_send_and_receive_need_no_link() {
+    let site =
+        |(name, ends): (&str, &str)| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n{ends}\n");
+    let ends = "upload = \"30bit/s\"\ndownload = \"9bit/s\"";
+    let sites = [("a", ends), ("b", "upload = \"4bit/s\"\ndownload = \"20bit/s\""), ("c", ends)];
+    let link = "[[link]]\nfrom = \"a\"\nto = \"c\"\nbandwidth = \"5bit/s\"\n";
+    let grid = built(&format!("{}{link}", sites.map(site).concat()), 1, 1);
+    let rates = grid.links.iter().map(|link| (link.bandwidth.0, link.upload.map(|rate| rate.0)));
+    let there_and_back = [(20, Some(30)), (5, None), (4, Some(4)), (4, Some(4))];
+    let expected = there_and_back.into_iter().chain([(5, None), (20, Some(30))]);
+    assert!(rates.clone().eq(expected), "{:?}", rates.collect::<Vec<_>>());
+    assert_eq!(crate::simulate::world::uploads(&grid).len(), 4);
+}
+
+#[test]
 fn what_the_control_plane_is_told_of_a_link_may_be_wrong() {
     let sites = ["a", "b"].map(|name| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n")).concat();
     let link = |from, to, more| {

@@ -1,0 +1,25 @@
+//! What would bring a site nearer to a job.
+
+use super::answer::Bid;
+use super::dimensions::Goal;
+use super::need::{Need, Offer};
+
+/// What would bring a site nearer that bid so, by the dimension that adds most to its distance:
+/// with an amount where one follows. `nearest`: distance of the nearest of all sites; `name`
+/// tells the name of a site by its index. `None` at the origin.
+pub fn remedy(
+    bid: &Bid,
+    need: &Need,
+    offer: &Offer,
+    nearest: f64,
+    name: &dyn Fn(usize) -> String,
+) -> Option<String> {
+    let dimension = bid.farthest?;
+    let factor = need.terms.weights.get(dimension).factor();
+    let counted = bid.index(dimension) * factor;
+    let beside = bid.distance * bid.distance - counted * counted;
+    let left = nearest * nearest - beside;
+    let is_nearest = bid.distance <= nearest;
+    let index = (!is_nearest && left > 0.0).then(|| left.sqrt() / factor);
+    Some(dimension.remedy(need, offer, &Goal { index, name }))
+}

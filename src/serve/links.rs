@@ -1,0 +1,95 @@
+//! Links between sites as they are configured: each on its own, or by what sites send and receive.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::units::BitsPerSecond;
+
+use crate::config::Config;
+use crate::config::sections::{Link, Site};
+
+/// Something of every link, in each of its directions.
+pub(super) fn links<T: Copy>(
+    config: &Config,
+    of: impl Fn(&Link) -> T,
+) -> BTreeMap<(SiteName, SiteName), T> {
+    let mut links = BTreeMap::new();
+    for link in &config.link {
+        links.insert((link.from.clone(), link.to.clone()), of(link));
+        if link.both_ways {
+            links.insert((link.to.clone(), link.from.clone()), of(link));
+        }
+    }
+    links
+}
+
+/// Sites between which no link is given and that say what they send and receive, in each
+/// direction.
+fn by_ends(config: &Config) -> impl Iterator<Item = (&Site, &Site, BitsPerSecond)> {
+    let given = links(config, |_| ());
+    let pairs = config.site.iter().flat_map(|from| config.site.iter().map(move |to| (from, to)));
+    let by_ends = pairs.filter_map(|(from, to)| Some((from, to, from.carries_to(to)?)));
+    by_ends.filter(move |(from, to, _)| {
+        from.name != to.name && !given.contains_key(&(from.name.clone(), to.name.clone()))
+    })
+}
+
+/// What each pair of sites carries, as given or by what their ends say.
+pub(super) fn bandwidths(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+    let mut all = links(config, |link| link.bandwidth);
+    let ends = by_ends(config).map(|(from, to, rate)| ((from.name.clone(), to.name.clone()), rate));
+    all.extend(ends);
+    all
+}
+
+/// What sites send that others cannot receive as fast.
+pub(super) fn uploads(config: &Config) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
+    let upload = |(from, to, _): (&Site, &Site, _)| {
+        Some(((from.name.clone(), to.name.clone()), from.upload?))
+    };
+    by_ends(config).filter_map(upload).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Sites with what they send and receive, in Mbit/s.
+    fn config(links: &str) -> Config {
+        let site = |(name, ends): (&str, &str)| {
+            format!("[[site]]\nname = {name:?}\nkind = \"local\"\nroot = \"/{name}\"\n{ends}\n")
+        };
+        let sites = [
+            ("a", "upload = \"100Mbit/s\"\ndownload = \"50Mbit/s\""),
+            ("b", "upload = \"20Mbit/s\"\ndownload = \"60Mbit/s\""),
+            ("c", "upload = \"30Mbit/s\""),
+        ];
+        let text = sites.map(site).concat() + links;
+        Config::parse(Path::new("cospan.toml"), &text).unwrap().config
+    }
+
+    fn told(all: &BTreeMap<(SiteName, SiteName), BitsPerSecond>) -> Vec<(&str, &str, u64)> {
+        let told = all.iter().map(|((from, to), rate)| (from.as_str(), to.as_str(), rate.0));
+        told.map(|(from, to, rate)| (from, to, rate / 1_000_000)).collect()
+    }
+
+    #[test]
+    fn between_two_sites_counts_the_lesser_of_what_one_sends_and_one_receives() {
+        let config = config("");
+        let expected = [("a", "b", 60), ("b", "a", 20), ("c", "a", 30), ("c", "b", 30)];
+        assert_eq!(told(&bandwidths(&config)), expected, "nobody knows what c receives");
+        let sends = [("a", "b", 100), ("b", "a", 20), ("c", "a", 30), ("c", "b", 30)];
+        assert_eq!(told(&uploads(&config)), sends);
+    }
+
+    #[test]
+    fn a_link_that_is_given_counts_instead_of_the_ends() {
+        let link =
+            "[[link]]\nfrom = \"a\"\nto = \"b\"\nbandwidth = \"7Mbit/s\"\nboth_ways = false\n";
+        let config = config(link);
+        assert_eq!(told(&bandwidths(&config))[0], ("a", "b", 7));
+        assert!(!told(&uploads(&config)).iter().any(|(from, to, _)| (*from, *to) == ("a", "b")));
+    }
+}
