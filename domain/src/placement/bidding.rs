@@ -21,13 +21,13 @@ use crate::resources::{MEMORY, Resources};
 use crate::units::{BitsPerSecond, Mflops};
 
 /// Whether sites bid for this in messages: it wants what is free now, by a policy that takes
-/// bids, and could not wait in the queue of a site as well.
-pub fn takes_bids(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
+/// bids. Where that covers it not, it may wait in the queue of a site (see
+/// [`crate::placement::queue_instead`]).
+pub fn takes_bids(request: &PlacementRequest) -> bool {
     request.policy().as_str() == MultipleResources::NAME
         && match request.acquisition().mode {
-            AcquisitionMode::Immediate => true,
+            AcquisitionMode::Immediate | AcquisitionMode::Auto => true,
             AcquisitionMode::Queued => false,
-            AcquisitionMode::Auto => !grid.has_queues(),
         }
 }
 
@@ -39,8 +39,8 @@ pub struct Asked {
     whole: Resources,
 }
 
-/// What all sites count by in one round: where the job's data is, and the links, so that
-/// bandwidths are of one kind.
+/// What all sites count by in one round: where the job's data is, and the links, whose
+/// bandwidths are of one kind (see [`crate::placement::BidBandwidths`]).
 #[derive(Debug, Clone)]
 pub struct Ground {
     grid: Arc<GridSnapshot>,

@@ -41,8 +41,10 @@ pub use history::History;
 pub use network::{BandwidthKind, BidBandwidths, Link, Network};
 pub use plan::Plan;
 pub use policy::{
-    DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, policy_for,
+    DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, place_now,
+    policy_for,
 };
+pub use queues::queue_instead;
 pub use quota::{Quota, QuotaBasis};
 pub use reach::{MissingLink, missing_link};
 pub use reason::{Observer, Outcome, Reason, Recorder, Refusal, Silent, SiteVerdict};

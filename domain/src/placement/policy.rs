@@ -183,6 +183,20 @@ pub fn place(
     place_either_way(request, context)
 }
 
+/// Places a request by the policy that it names on what is idle, even if its job would wait in
+/// the queues of sites too.
+///
+/// # Errors
+/// As of [`place`].
+pub fn place_now(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Result<Plan, Refusal> {
+    context.remaining.begin_request();
+    context.remaining.keep_promises(context.grid, request.lasts());
+    by_policy(request, context)
+}
+
 /// Places it by its policy alone.
 pub(super) fn by_policy(
     request: &PlacementRequest,

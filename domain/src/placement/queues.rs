@@ -47,6 +47,17 @@ fn now_or_in_queues(
     }
 }
 
+/// A place in the queues of sites for a job that nothing covers that is free now, if it may
+/// wait there; `None` if it may not, or none would take it.
+pub fn queue_instead(
+    request: &PlacementRequest,
+    context: &mut PlacementContext<'_>,
+) -> Option<Plan> {
+    let may = request.acquisition().mode == AcquisitionMode::Auto && context.grid.has_queues();
+    context.remaining.begin_request();
+    may.then(|| in_queues(request, context).ok()).flatten()
+}
+
 /// What it takes is not idle, so nothing is taken of what the context has left, but for the
 /// room of its input.
 fn in_queues(

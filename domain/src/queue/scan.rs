@@ -189,7 +189,7 @@ impl Scan {
         &self.remaining
     }
 
-    /// Where a job could go by what is left, without asking anybody. Takes nothing.
+    /// Where a job could go by what is idle and left, without asking anybody. Takes nothing.
     pub fn foresee(&mut self, job: JobId, request: &PlacementRequest) -> Option<Plan> {
         self.trying = Some(job);
         let mut context = PlacementContext {
@@ -198,7 +198,7 @@ impl Scan {
             history: &mut History::All,
             observer: &mut Silent,
         };
-        let plan = placement::place(request, &mut context);
+        let plan = placement::place_now(request, &mut context);
         self.trying = None;
         plan.ok()
     }
@@ -381,28 +381,51 @@ impl PlacementQueues {
         budget.spend(SliceBudget::DECISION * request.components().len() as u32 * effort);
         scan.trying = Some(job);
         planted::plan_for(job);
-        if scan.rounds && takes_bids(&request, &scan.grid) {
-            let resolved = scan.resolved.take().filter(|(of, _)| *of == job);
+        let in_messages = scan.rounds && takes_bids(&request);
+        let resolved = scan.resolved.take().filter(|(of, _)| in_messages && *of == job);
+        if in_messages && resolved.is_none() {
             scan.trying = None;
-            let Some((_, outcome)) = resolved else { return Attempted::Announce(job, request) };
-            if let Ok((plan, _)) = &outcome {
-                scan.take(&request, plan);
-            }
-            return self.attempted(scan, job, shape, &request, outcome);
+            return Attempted::Announce(job, request);
         }
+        let outcome = match resolved {
+            Some((_, Ok((plan, by)))) => {
+                scan.take(&request, &plan);
+                Ok((plan, by))
+            }
+            Some((_, Err(refusal))) => self.queued_instead(scan, &request).ok_or(refusal),
+            None => self.placed(scan, &request, placement::place),
+        };
+        scan.trying = None;
+        self.attempted(scan, job, shape, &request, outcome)
+    }
+
+    /// No round covered it: it may go into the queue of a site.
+    fn queued_instead(
+        &mut self,
+        scan: &mut Scan,
+        request: &PlacementRequest,
+    ) -> Option<(Plan, PlacedBy)> {
+        self.placed(scan, request, |request, context| {
+            placement::queue_instead(request, context).ok_or(())
+        })
+        .ok()
+    }
+
+    fn placed<E>(
+        &mut self,
+        scan: &mut Scan,
+        request: &PlacementRequest,
+        place: impl Fn(&PlacementRequest, &mut PlacementContext<'_>) -> Result<Plan, E>,
+    ) -> Result<(Plan, PlacedBy), E> {
         let mut context = PlacementContext {
             grid: &scan.grid,
             remaining: &mut scan.remaining,
             history: &mut self.history,
             observer: &mut Silent,
         };
-        let outcome = placement::place(&request, &mut context);
-        let outcome = outcome.map(|plan| {
-            let by = plan.placed_by(dominant_refusal(&request, &plan, &mut context));
-            (plan, by)
-        });
-        scan.trying = None;
-        self.attempted(scan, job, shape, &request, outcome)
+        let plan = place(request, &mut context)?;
+        let by = plan.placed_by(dominant_refusal(request, &plan, &mut context));
+        Ok((plan, by))
     }
 
     fn attempted(

@@ -156,7 +156,7 @@ proptest! {
         let (request, sites) = (scene.request(), scene.sites());
         let mut ledgers = scene.ledgers(&sites);
         let before = ledgers.clone();
-        prop_assert!(takes_bids(&request, &grid(sites.clone())));
+        prop_assert!(takes_bids(&request));
         let snapshot = scene.drawn.grid_of(less_promised(&sites, &ledgers));
         let expected = placed(&request, &snapshot);
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::bid::Decline;
-use crate::placement::testing::under;
-use crate::placement::{Asked, Ground};
+use crate::placement::testing::{site_of, under};
+use crate::placement::{Asked, Ground, SiteShape};
 use crate::resources::Resources;
 use Priority::{High, Low};
 
@@ -163,6 +163,24 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     scan.resolve(job, asked.decide(&ground, &nobody, scan.remaining()));
     let ScanStep::Done(report) = queues.step(&mut scan, budget) else { panic!() };
     assert_eq!((report.placed, report.shapes_refused), (1, 2));
+}
+
+#[test]
+fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
+    let mut busy = site_of("A", Resources::processors(64), Resources::processors(8));
+    let shape = SiteShape::clone(busy.shape.as_ref().unwrap());
+    busy.shape = Some(Arc::new(SiteShape { queues: true, ..shape }));
+    let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
+    let (grid, budget) = (Arc::new(grid([busy])), &mut SliceBudget(u32::MAX));
+    let mut scan = queues.begin_scan(Trigger::Interval, grid, seconds(100)).with_rounds();
+    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else { panic!() };
+    assert_eq!(scan.foresee(job, &request), None, "nothing that is idle");
+    let ground = Ground::new(&request, scan.shared_grid());
+    let asked = Asked::new(request);
+    let answers = [asked.answer(&ground, 0, &Resources::processors(8))];
+    scan.resolve(job, asked.decide(&ground, &answers, scan.remaining()));
+    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else { panic!() };
+    assert!(offer.plan.placements[0].acquisition.is_queued());
 }
 
 /// Two jobs are announced in one scan, and the second is tried after the first got nothing.
