@@ -22,7 +22,7 @@ pub(super) struct Judged {
     pub(super) payloads: usize,
     /// Killed, and told as success.
     pub(super) false_success: usize,
-    /// Charged to somebody else than the table says.
+    /// Charged to somebody else, or told as something else, than the table says.
     pub(super) misjudged: usize,
 }
 
@@ -119,12 +119,19 @@ fn do_it(ground: &Ground, deed: Deed, cluster: Cluster, numbers: &[String]) -> R
     Ok(())
 }
 
-/// Whose error it was, by the table of ends.
+/// Whose error it was, and what it is told to be, by the table of ends. What began anew meanwhile
+/// tells of another attempt.
 fn is_judged_so(job: &JobReport, before: &JobReport, deed: Deed) -> bool {
-    let sites = match deed {
-        Deed::Cancelled | Deed::Deleted | Deed::Preempted | Deed::TimedOut => false,
-        Deed::NodeFailed => true,
+    let (sites, says) = match deed {
+        Deed::Cancelled | Deed::Deleted => (false, "CANCELLED"),
+        Deed::Preempted => (false, "PREEMPTED"),
+        Deed::TimedOut => (false, "TIMEOUT"),
+        Deed::NodeFailed => (true, "NODE_FAIL"),
     };
     let (now, then) = (&job.setbacks, &before.setbacks);
-    now.own_errors == then.own_errors && (now.site_errors > then.site_errors) == sites
+    let (part, old) = (&job.components[0], &before.components[0]);
+    let told = part.detail.as_ref().is_some_and(|detail| detail.contains(says));
+    now.own_errors == then.own_errors
+        && (now.site_errors > then.site_errors) == sites
+        && (told || part.attempt != old.attempt)
 }
