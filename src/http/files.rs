@@ -3,7 +3,7 @@
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpRequest, HttpResponse, delete, get, post};
 use cospan_actors::api::command::Ask;
-use cospan_actors::api::{ApiAnswer, ApiCommand};
+use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal};
 use cospan_domain::ids::{KeyName, LogicalName};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -78,6 +78,13 @@ pub(super) fn taken(name: &LogicalName) -> Failure {
         .into()
 }
 
+/// The name stands for other content, and nobody asked for that to be replaced.
+pub(super) fn other_content(detail: String) -> Failure {
+    Problem::new(Code::Conflict, detail)
+        .remedy("choose another name, or replace it: --replace (`replace` over HTTP)")
+        .into()
+}
+
 /// Lists logical files by name: those that the key registered, and those that operators and
 /// administrators registered for everybody.
 #[utoipa::path(
@@ -125,7 +132,13 @@ pub(super) async fn add(
     let FileRegistration { name: asked, site, path, replace } = file;
     let reaches_all = caller.has(Role::Administrator);
     let what = Ask::AddFile { name: asked, site, path, replace, reaches_all };
-    match edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await? {
+    let answer = edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await;
+    let in_the_way = !replace && edge.backend.file(&name).is_some();
+    let refused = |refusal| match refusal {
+        ApiRefusal::Conflict(detail) if in_the_way => other_content(detail),
+        refusal => refusal.into(),
+    };
+    match answer.map_err(refused)? {
         ApiAnswer::Done => match edge.backend.file(&name) {
             Some(file) => Ok(HttpResponse::Created().json(file)),
             // Somebody was quicker to remove it.

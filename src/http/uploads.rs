@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::body;
 use super::failure::{Answer, Failure};
-use super::files::{Sight, taken};
+use super::files::{Sight, other_content, taken};
 use super::gate::Caller;
 use super::landing::{self, Landed};
 use super::query;
@@ -153,8 +153,7 @@ fn judge(
     }
     if !is_same && !asked.replace {
         let detail = format!("the name {:?} stands for other content", name.as_str());
-        let remedy = "choose another name, or replace it: --replace (`replace` over HTTP)";
-        return Err(Problem::new(Code::Conflict, detail).remedy(remedy).into());
+        return Err(other_content(detail));
     }
     Ok(None)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::number;
 use super::quantity::{Instant, Length};
 
 /// What is to go wrong, where, how often and when.
@@ -15,7 +16,11 @@ pub struct ChaosPlan {
     #[serde(rename = "for")]
     pub lasting: Length,
     /// Which calls are drawn follows from it; drawn itself, and told, if it is not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "number::any_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub seed: Option<u64>,
     /// The faults; of several that concern a call the first one drawn strikes it.
     pub inject: Vec<InjectionPlan>,
@@ -36,7 +41,7 @@ pub struct InjectionPlan {
     pub calls: Vec<String>,
     /// Share of those calls that it strikes, above 0 and at most 1.
     #[serde(default = "every_call")]
-    #[schema(default = 1.0)]
+    #[schema(default = 1.0, exclusive_minimum = 0, maximum = 1)]
     pub probability: f64,
     /// It begins so long after the rehearsal.
     #[serde(default, skip_serializing_if = "Option::is_none")]

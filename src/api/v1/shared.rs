@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::moment::Moment;
 use super::quantity::{Instant, Length};
 use super::shape::{KeyText, ReservationText, SiteText};
-use super::text;
+use super::{number, text};
 
 /// A reservation that jobs are to share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -28,7 +28,8 @@ pub struct SharedDocument {
     #[schema(value_type = SiteText)]
     pub site: SiteName,
     /// Processors, for all that run in it at the same time.
-    #[schema(minimum = 1, maximum = 2_147_483_647)]
+    #[serde(deserialize_with = "number::positive")]
+    #[schema(minimum = 1)]
     pub processors: u32,
     /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`; now if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,9 +54,6 @@ impl SharedDocument {
     /// # Errors
     /// The key that is wrong, and why.
     pub fn wish(&self, now: Timestamp) -> Result<SharedWish, (&'static str, String)> {
-        if self.processors == 0 {
-            return Err(("processors", "is 0; it must be at least 1".into()));
-        }
         if self.lasts.0 == DurationMs::ZERO {
             return Err(("for", "is no time; say how long it is to last".into()));
         }

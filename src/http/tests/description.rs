@@ -1,5 +1,7 @@
 //! The OpenAPI document, as a reader sees it who knows nothing else.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 fn document() -> Value {
@@ -19,7 +21,7 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
 #[test]
 fn every_answer_is_described_with_the_problems_that_it_may_be() {
     let document = document();
-    let mut ids = std::collections::BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for (path, method, operation) in operations(&document) {
         let answers = operation["responses"].as_object().unwrap();
         for (status, answer) in answers {
@@ -140,4 +142,75 @@ fn numbers_and_instants_are_read_in_all_the_ways_that_json_has() {
     }
     let asked = served.fake.asked.lock().unwrap().join("\n");
     assert!(asked.contains("1767222000000") && asked.contains("Timestamp(0)"), "{asked}");
+}
+
+/// Bodies in which every number stands that a body can have, each written as `1.0`.
+fn bodies_with_fractions() -> Vec<(&'static str, Value)> {
+    use serde_json::json;
+    let file = json!({ "file": "mesh", "digest": "0".repeat(64), "size_bytes": 1.0 });
+    let component = json!({
+        "name": "a", "processors": 1.0, "gpus": 1.0, "gflops": 1.0, "resources": { "licence": 1.0 },
+        "executable": file, "input": [file],
+    });
+    let run = |more: Value| {
+        let mut job = job();
+        job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        job
+    };
+    let tries = json!({ "max_retries": 1.0, "max_claim_tries": 1.0, "max_placement_tries": 1.0 });
+    let flexible = json!({
+        "request": "flexible", "component": [component],
+        "flexible": { "min_component_size": 1.0, "max_components": 1.0, "splits": [[1.0]] },
+    });
+    let sweep = json!({ "sweep": { "grid": { "x": [1] }, "at_once": 1.0 } });
+    let shared = json!({ "name": "course", "site": "delft", "for": "1h", "processors": 1.0 });
+    let upload = json!({ "name": "mesh", "digest": "0".repeat(64), "size_bytes": 1.0 });
+    vec![
+        ("/v1/jobs", json!([run(tries), run(flexible), run(sweep)])),
+        ("/v1/jobs:cancel", json!({ "ids": [1.0] })),
+        ("/v1/jobs:cancel", json!({ "group": 1.0, "after": 1.0 })),
+        ("/v1/shared-reservations", shared),
+        ("/v1/uploads", upload),
+        ("/v1/chaos", json!({ "for": "1s", "seed": 1.0, "inject": [] })),
+    ]
+}
+
+/// The keys below a schema that hold whole numbers.
+fn keys_of_numbers(document: &Value, schema: &Value, key: &str, to: &mut BTreeSet<String>) {
+    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+        // No schema holds itself.
+        return keys_of_numbers(document, &document["components"]["schemas"][name], key, to);
+    }
+    if schema["type"].to_string().contains("\"integer\"") {
+        to.insert(key.to_owned());
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        keys_of_numbers(document, property, name, to);
+    }
+    let choices = ["oneOf", "anyOf", "allOf"].map(|word| schema[word].as_array());
+    let within = ["items", "additionalProperties"].map(|word| &schema[word]);
+    let within = within.into_iter().filter(|inner| inner.is_object());
+    for inner in choices.into_iter().flatten().flatten().chain(within) {
+        keys_of_numbers(document, inner, key, to);
+    }
+}
+
+#[test]
+fn every_whole_number_of_a_body_may_be_written_with_a_fraction_of_zero() {
+    let (served, document) = (Served::start(), document());
+    let mut keys = BTreeSet::new();
+    for (_, _, operation) in operations(&document) {
+        let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+        keys_of_numbers(&document, body, "", &mut keys);
+    }
+    let bodies = bodies_with_fractions();
+    for key in keys {
+        let is_tried =
+            bodies.iter().any(|(_, body)| body.to_string().contains(&format!("\"{key}\":")));
+        assert!(is_tried, "{key} is in no body");
+    }
+    for (path, body) in bodies {
+        let reply = served.post(path, &body.to_string());
+        assert_ne!(reply.status, 400, "{path} {body}: {}", String::from_utf8_lossy(&reply.body));
+    }
 }
