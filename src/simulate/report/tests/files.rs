@@ -83,6 +83,18 @@ fn the_page_holds_every_figure_and_fetches_nothing() {
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "ids are unique");
 }
 
+/// Whoever scrolls on a screen cannot on paper.
+#[test]
+fn a_table_breaks_its_cells_rather_than_leave_the_paper() {
+    let page = checked(&[small("a", 1)]);
+    let html = file(&page, "report.html");
+    let (_, printed) = html.split_once("@media print{").unwrap();
+    let (printed, body) = printed.split_once("</style>").unwrap();
+    assert!(printed.contains("\ntd{white-space:normal}\n"), "{printed}");
+    assert!(printed.contains("\n.dense{font-size:7pt}\n"), "{printed}");
+    assert!(body.matches("<table class=\"dense\">").count() >= 3);
+}
+
 #[test]
 fn names_are_escaped_wherever_they_stand() {
     let mut run = small("<script>alert('x')</script>\u{0}&", 1);
