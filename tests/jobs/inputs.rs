@@ -35,6 +35,7 @@ fn an_input_that_changed_in_place_is_refused_until_it_is_registered_anew() {
     let again = ["submit", &job, "--idempotency-key", "k"];
     scene.refused(&again, 3, &told);
 
+    scene.refused(&add, 3, &["the name stands for other content", "replace it: --replace"]);
     scene.must(&[&add[..], &["--replace"]].concat());
     scene.must(&again);
     scene.must(&["wait", "2"]);

@@ -219,8 +219,8 @@ fn silent(error: &CliError, here: bool, before: &[Check], looked: Option<&[Check
         Some(bad) => format!("{} is bad, which is told below: mend that first", bad.what),
         None if here => {
             "nothing that was looked at here keeps it from starting: `cospan serve`, or `cospan \
-             serve --background`; why it ended is at the end of its log (`journalctl -u cospan -n \
-             50` under systemd)"
+             serve --background`; why it ended is at the end of its log (`server.log` in \
+             the data directory; under systemd `journalctl -u cospan -n 50`)"
                 .into()
         }
         None => "it is on another machine: run `cospan doctor` there, and check the way to it \

@@ -89,7 +89,8 @@ impl<'c> Bringer<'c> {
         site: Option<&SiteName>,
         folder: &Path,
     ) -> Result<LogicalName, CliError> {
-        let key = (folder.join(&**path), site.cloned());
+        // Without the `.` of `./mesh.nc`, as people would write it.
+        let key = (folder.join(&**path).components().collect(), site.cloned());
         if let Some(name) = self.sent.get(&key) {
             return Ok(name.clone());
         }
