@@ -46,6 +46,7 @@ use self::ledger::Ledger;
 use self::owner::Hold;
 use self::root::Root;
 use self::watch::Waker;
+use crate::files::listing::Listing;
 use crate::files::{AreaConfig, FileArea};
 use crate::ping;
 use crate::port::{
@@ -332,6 +333,11 @@ impl Files for LocalSite {
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         self.call(move |shared| shared.area()?.delete_content(digest)).await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let place = place.clone();
+        self.call(move |shared| shared.area()?.list(&place)).await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {

@@ -23,6 +23,8 @@ pub use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use thiserror::Error;
 
+use crate::files::listing::Listing;
+
 pub use call_kind::CallKind;
 pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
 pub use gate::{GateDecision, GateState, Go, Peer};
@@ -209,7 +211,7 @@ impl EndedBySite {
 /// A wrapper waiting at the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtGate {
-    /// The host it waits on.
+    /// The host it waits on, or all of its nodes as its batch system writes them (`n[1-3]`).
     pub host: Arc<str>,
     /// When it got there, by the site's clock.
     pub since: Timestamp,
@@ -446,6 +448,13 @@ pub trait Files: Send + Sync {
 
     /// Reads a piece of a file; `Refused` if it does not exist.
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError>;
+
+    /// What is below a directory; `None` if the place is no directory. `Refused` if there is
+    /// nothing, or something below it that can be neither read nor made anew. Sites of some kinds
+    /// list none.
+    async fn list(&self, _place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        Err(SiteError::Unfit("it lists no directories".to_owned()))
+    }
 
     /// Takes a step in bringing what a user sent below the site's file root. Those of one file
     /// come one after the other; sites of some kinds take none.

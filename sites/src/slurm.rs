@@ -36,6 +36,7 @@ use tokio::time::Instant;
 use crate::agent::{self, Agent, Answer, Request};
 use crate::exec::{Command, Exec, Lane, Work};
 use crate::files::attached::Attached;
+use crate::files::listing::Listing;
 use crate::files::remote::RemoteFiles;
 use crate::files::{AreaConfig, FileArea, SiteFiles, Sources};
 use crate::local::root::ATTEMPTS;
@@ -373,6 +374,10 @@ impl Files for SlurmSite {
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         self.files.delete_content(digest).await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        self.files.list(place).await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {

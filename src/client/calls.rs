@@ -19,6 +19,7 @@ use crate::api::v1::site::{
     ForceOrder, SiteList, SiteOrderBody, SiteReport, WindowEnd, WindowReport,
 };
 use crate::api::v1::store::StoreReport;
+use crate::api::v1::tree::TreeReport;
 
 fn log_path(log: &LogRequest<'_>) -> Query {
     let component = encoded(log.component);
@@ -308,6 +309,15 @@ impl Client {
     pub fn output(&self, job: u64, component: &str, path: &str) -> Result<Download, ClientError> {
         let (component, path) = (encoded(component), encoded_path(path));
         self.download(&format!("/v1/jobs/{job}/outputs/{component}/{path}"))
+    }
+
+    /// What is below a directory that a component left.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn tree(&self, job: u64, component: &str, path: &str) -> Result<TreeReport, ClientError> {
+        let (component, path) = (encoded(component), encoded_path(path));
+        self.get(&format!("/v1/jobs/{job}/trees/{component}/{path}"))
     }
 
     /// A file that need not fit into memory, and may come slowly.

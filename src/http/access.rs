@@ -71,6 +71,7 @@ pub(super) const RULES: &[Rule] = rules! {
     GET "/v1/jobs/{id}/explain" READER, ALL, "explain";
     GET "/v1/jobs/{id}/logs/{component}/{stream}" READER, ALL, "logs";
     GET "/v1/jobs/{id}/outputs/{component}/{path}" READER, ALL, "output";
+    GET "/v1/jobs/{id}/trees/{component}/{path}" READER, ALL, "output";
     POST "/v1/jobs:cancel" USER, ALL, "cancel";
     POST "/v1/jobs:freeze" USER, ALL, "freeze";
     POST "/v1/jobs:thaw" USER, ALL, "thaw";

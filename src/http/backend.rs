@@ -15,6 +15,7 @@ use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
 use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_domain::units::DurationMs;
+use cospan_sites::files::listing::Listing;
 use cospan_sites::port::UploadStep;
 use futures_util::Stream;
 
@@ -95,6 +96,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Reads a piece of what a component printed or left.
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal>;
 
+    /// What is below a directory that an attempt left at this path; `None` if it is none.
+    async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal>;
+
     /// Takes a step in bringing a user's file to a site.
     async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal>;
 
@@ -141,6 +145,19 @@ pub struct ReadOrder {
     pub offset: u64,
     /// At most so many bytes.
     pub limit: u32,
+}
+
+/// A directory that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListOrder {
+    /// Whose.
+    pub job: JobId,
+    /// Which component.
+    pub component: ComponentIndex,
+    /// Which of its attempts.
+    pub attempt: Attempt,
+    /// Where it is below the work directory.
+    pub path: RelPath,
 }
 
 /// A file of an attempt.

@@ -40,6 +40,7 @@ mod submit;
 #[cfg(test)]
 mod tests;
 mod tidy;
+mod trees;
 mod turns;
 mod unread;
 mod uploads;

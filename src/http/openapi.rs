@@ -11,7 +11,7 @@ use utoipa_actix_web::service_config::ServiceConfig;
 use super::describe;
 use super::{
     accounts, chaos, files, health, jobs, orders, reading, reservations, shared_reservations,
-    sites, slots, store, stream, submit, uploads,
+    sites, slots, store, stream, submit, trees, uploads,
 };
 
 #[derive(OpenApi)]
@@ -49,6 +49,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(jobs::explain)
         .service(reading::logs)
         .service(reading::output)
+        .service(trees::tree)
         .service(sites::list)
         .service(sites::show)
         .service(sites::drain)

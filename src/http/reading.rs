@@ -12,12 +12,13 @@ use cospan_domain::job::state::{Ending, Job, Run};
 use futures_util::{Stream, stream};
 use serde::Deserialize;
 
-use super::backend::{Piece, ReadOrder, Wanted};
+use super::backend::{ListOrder, Piece, ReadOrder, Wanted};
 use super::failure::{Answer, Failure};
 use super::gate::Caller;
 use super::jobs;
 use super::query;
 use super::state::{Edge, StreamPermit};
+use super::trees;
 use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::shape::{ComponentText, PathText};
@@ -112,7 +113,7 @@ pub(super) async fn logs(
     }
     let order = ReadOrder { limit, ..order };
     let piece = edge.backend.read(&order).await;
-    let piece = piece.map_err(|refusal| not_left(&job, &order, &stream, refusal))?;
+    let piece = piece.map_err(|refusal| not_left(&job, (component, attempt), &stream, refusal))?;
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, Some(&piece));
     Ok(response.content_type("text/plain; charset=utf-8").body(piece.bytes))
@@ -133,7 +134,7 @@ fn describe(
     response.insert_header((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
 }
 
-fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, Failure> {
+pub(super) fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, Failure> {
     let indexes = (0..job.component_count() as u32).map(ComponentIndex);
     let known: Vec<String> = indexes.filter_map(|index| job.name_of(index)).collect();
     match known.iter().position(|known| known == name) {
@@ -154,7 +155,7 @@ fn latest_attempt(job: &Job, component: ComponentIndex) -> Attempt {
     job.components.get(component.0 as usize).map_or(Attempt(0), |component| component.attempt)
 }
 
-fn attempt_of(
+pub(super) fn attempt_of(
     job: &Job,
     component: ComponentIndex,
     asked: Option<u32>,
@@ -185,25 +186,24 @@ fn nothing_of(job: &Job, component: ComponentIndex, what: &str) -> Failure {
 
 /// The site has no such file. Where that is in its own directories helps nobody; whether the
 /// attempt ever began does.
-fn not_left(
+pub(super) fn not_left(
     job: &Job,
-    order: &ReadOrder,
+    (component, attempt): (ComponentIndex, Attempt),
     file: &impl fmt::Display,
     refusal: ApiRefusal,
 ) -> Failure {
-    if !matches!(refusal, ApiRefusal::NotFound(_)) {
-        return refusal.into();
-    }
-    let state = job.components.get(order.component.0 as usize);
-    let run = state.filter(|state| state.attempt == order.attempt).map(|state| &state.run);
+    let ApiRefusal::NotFound(problem) = &refusal else { return refusal.into() };
+    let state = job.components.get(component.0 as usize);
+    let run = state.filter(|state| state.attempt == attempt).map(|state| &state.run);
     let what = match run {
         Some(Run::Ended { how: Ending::NeverRan(why), .. }) => format!("never started: {why}"),
         Some(Run::Ended { how: Ending::Failed(why) | Ending::Lost(why), .. }) => {
             format!("left no {file}: {why}")
         }
-        Some(Run::Running { .. } | Run::Ended { .. }) | None => {
-            format!("left no {file} in attempt {}", order.attempt)
-        }
+        Some(Run::Running { .. } | Run::Ended { .. }) | None => match unreadable(problem) {
+            Some(why) => format!("left a {file} in attempt {attempt} that cannot be read: {why}"),
+            None => format!("left no {file} in attempt {attempt}"),
+        },
         Some(
             Run::Idle
             | Run::Intended { .. }
@@ -213,7 +213,16 @@ fn not_left(
             | Run::Opened { .. },
         ) => "has not started".to_owned(),
     };
-    nothing_of(job, order.component, &what)
+    nothing_of(job, component, &what)
+}
+
+/// Why something that is there cannot be read, in the site's words; `None` if it is not there.
+fn unreadable(problem: &str) -> Option<&str> {
+    let is_absent =
+        ["No such file or directory", "does not exist", "there is no such file", "nowhere yet"]
+            .iter()
+            .any(|word| problem.contains(word));
+    (!is_absent).then(|| problem.rsplit_once(": ").map_or(problem, |(_, why)| why))
 }
 
 /// A log that is being followed.
@@ -335,7 +344,13 @@ pub(super) async fn output(
     let permit = edge.open_stream(&caller)?;
     // The first piece decides the status; later ones can only break the connection off.
     let first = edge.backend.read(&order).await;
-    let first = first.map_err(|refusal| not_left(&job, &order, &path, refusal))?;
+    let first = match first {
+        Err(refusal @ ApiRefusal::NotFound(_)) => {
+            let of = ListOrder { job: job.id, component, attempt, path: path.clone() };
+            return Err(trees::instead_of_a_file(&edge, &job, &of, refusal).await);
+        }
+        first => first?,
+    };
     rest = rest.min(first.size.saturating_sub(order.offset));
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, Some(&first));

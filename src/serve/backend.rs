@@ -10,12 +10,15 @@ use cospan_actors::api::{
 };
 use cospan_actors::journal::Change as Committed;
 use cospan_domain::catalogue::state::FileRecord;
-use cospan_domain::ids::{Digest, JobId, KeyName, LogicalName, SiteName};
+use cospan_domain::ids::{
+    Attempt, ComponentIndex, Digest, JobId, KeyName, LogicalName, SiteName, Tag,
+};
 use cospan_domain::job::state::Job;
 use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units;
+use cospan_sites::files::listing::Listing;
 use cospan_sites::port::{Readable, SiteError, Stream, UploadStep};
 use futures_util::StreamExt;
 use tokio::sync::broadcast::error::RecvError;
@@ -31,7 +34,7 @@ use crate::api::v1::site::{LinkReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
-    Backend, Change, Changes, Followed, History, Piece, Pieces, ReadOrder, Wanted,
+    Backend, Change, Changes, Followed, History, ListOrder, Piece, Pieces, ReadOrder, Wanted,
 };
 
 /// A control plane behind the HTTP edge.
@@ -49,6 +52,32 @@ impl Served {
 
     fn find(&self, id: JobId) -> Option<Arc<Job>> {
         self.plane.view().jobs.get(&id).cloned()
+    }
+
+    /// Where an attempt of a job ran, and what it is called there.
+    async fn attempt_at(
+        &self,
+        id: JobId,
+        component: ComponentIndex,
+        attempt: Attempt,
+    ) -> Result<(SiteName, Tag), ApiRefusal> {
+        let not_found = |text: String| ApiRefusal::NotFound(text);
+        let job = self.job(id).await?;
+        let job = job.ok_or_else(|| not_found(format!("there is no job {id}")))?;
+        let state = job.components.get(component.0 as usize);
+        let placed = state.and_then(|state| state.placement.as_ref());
+        let site = placed.map(|placement| placement.site.clone()).ok_or_else(|| {
+            not_found(format!("component {component} of job {id} has run nowhere yet"))
+        })?;
+        Ok((site, job.tag_of(self.plane.instance(), component, attempt)))
+    }
+}
+
+/// A site answered that there is nothing to be read, or did not answer.
+fn unread(site: &SiteName, error: SiteError) -> ApiRefusal {
+    match error {
+        SiteError::Refused(problem) => ApiRefusal::NotFound(format!("at {site}: {problem}")),
+        error => ApiRefusal::Site(format!("{site}: {error}")),
     }
 }
 
@@ -194,29 +223,22 @@ impl Backend for Served {
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {
-        let not_found = |text: String| ApiRefusal::NotFound(text);
-        let job = self.job(what.job).await?;
-        let job = job.ok_or_else(|| not_found(format!("there is no job {}", what.job)))?;
-        let component = job.components.get(what.component.0 as usize);
-        let placed = component.and_then(|component| component.placement.as_ref());
-        let site = placed.map(|placement| placement.site.clone()).ok_or_else(|| {
-            not_found(format!(
-                "component {} of job {} has run nowhere yet",
-                what.component, what.job
-            ))
-        })?;
-        let tag = job.tag_of(self.plane.instance(), what.component, what.attempt);
+        let (site, tag) = self.attempt_at(what.job, what.component, what.attempt).await?;
         let file = match &what.file {
             Wanted::Stdout => Readable::Log(tag, Stream::Stdout),
             Wanted::Stderr => Readable::Log(tag, Stream::Stderr),
             Wanted::Output(path) => Readable::File(FilePlace::Output(tag, path.clone())),
         };
         let offset = units::Bytes(what.offset);
-        match self.plane.read(&site, file, offset, what.limit).await {
-            Ok(piece) => Ok(Piece { bytes: Bytes::from(piece.bytes), size: piece.size.0 }),
-            Err(SiteError::Refused(problem)) => Err(not_found(format!("at {site}: {problem}"))),
-            Err(error) => Err(ApiRefusal::Site(format!("{site}: {error}"))),
-        }
+        let piece = self.plane.read(&site, file, offset, what.limit).await;
+        let piece = piece.map_err(|error| unread(&site, error))?;
+        Ok(Piece { bytes: Bytes::from(piece.bytes), size: piece.size.0 })
+    }
+
+    async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+        let (site, tag) = self.attempt_at(what.job, what.component, what.attempt).await?;
+        let listed = self.plane.list(&site, FilePlace::Output(tag, what.path.clone())).await;
+        listed.map_err(|error| unread(&site, error))
     }
 
     async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {

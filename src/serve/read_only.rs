@@ -11,6 +11,7 @@ use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_domain::units::{Bytes, DurationMs};
+use cospan_sites::files::listing::Listing;
 use cospan_sites::port::UploadStep;
 use cospan_storage::Opened;
 
@@ -20,7 +21,7 @@ use crate::api::v1::file::{FilePage, FileReport};
 use crate::api::v1::site::{LinkReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
-use crate::http::backend::{Backend, Changes, History, Piece, Pieces, ReadOrder};
+use crate::http::backend::{Backend, Changes, History, ListOrder, Piece, Pieces, ReadOrder};
 
 /// What the jobs of a store would take of memory, and what they may.
 #[derive(Debug, Clone, Copy)]
@@ -138,6 +139,10 @@ impl Backend for ReadOnly {
     }
 
     async fn read(&self, _: &ReadOrder) -> Result<Piece, ApiRefusal> {
+        self.refused()
+    }
+
+    async fn list(&self, _: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
         self.refused()
     }
 

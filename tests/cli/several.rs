@@ -123,6 +123,68 @@ fn the_outputs_of_a_sweep_go_to_a_directory_for_each_run() {
     }
 }
 
+/// Job 1 left a directory.
+fn left_a_directory(entries: serde_json::Value) -> Fake {
+    Fake::start(move |request| match request.path.as_str() {
+        "/v1/jobs/1" => Answer::json(&job(1, "finished")),
+        "/v1/jobs/1/trees/solver/result.txt" => Answer::json(&json!({ "entries": entries })),
+        "/v1/jobs/1/outputs/solver/result.txt/run" => {
+            Answer::new(200, "application/octet-stream", "echo\n")
+        }
+        "/v1/jobs/1/outputs/solver/result.txt/d/x" => {
+            Answer::new(200, "application/octet-stream", "42\n")
+        }
+        _ => Answer::no_such(&request.path),
+    })
+}
+
+#[test]
+fn a_directory_is_fetched_whole_with_its_links_beside_what_is_there() {
+    let home = tempfile::tempdir().unwrap();
+    let server = left_a_directory(json!([
+        { "kind": "directory", "path": "d" },
+        { "kind": "file", "path": "d/x", "size_bytes": 3, "executable": false },
+        { "kind": "link", "path": "latest", "target": "d/x" },
+        { "kind": "file", "path": "run", "size_bytes": 5, "executable": true },
+    ]));
+    let fetched = output(home.path(), &server, &["1", "--to", "out"]);
+    let said = stdout(&fetched);
+    // Whole is what it was when its site read it, and the report says something else.
+    assert_eq!(code(&fetched), 4, "{said}");
+    assert!(said.contains("not what the site had"), "{said}");
+    let at = |name: &str| home.path().join("out/solver/result.txt").join(name);
+    assert_eq!(std::fs::read_to_string(at("latest")).unwrap(), "42\n");
+    assert_eq!(std::fs::read_link(at("latest")).unwrap(), Path::new("d/x"));
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&at("run").metadata().unwrap().permissions());
+    assert_eq!(mode & 0o100, 0o100);
+    std::fs::write(at("d/x"), "mine\n").unwrap();
+    std::fs::remove_file(at("run")).unwrap();
+    let refused = output(home.path(), &server, &["1", "--to", "out"]);
+    let said = stdout(&refused);
+    assert_eq!(code(&refused), 2, "{said}");
+    assert!(said.contains("d/x: another file is there already"), "{said}");
+    assert_eq!(std::fs::read_to_string(at("d/x")).unwrap(), "mine\n");
+    assert!(at("run").exists(), "the others are fetched");
+}
+
+#[test]
+fn a_directory_whose_names_lead_out_is_not_fetched_at_all() {
+    let home = tempfile::tempdir().unwrap();
+    let file =
+        |path: &str| json!({ "kind": "file", "path": path, "size_bytes": 3, "executable": false });
+    for wrong in [
+        json!([file("../../d/x")]),
+        json!([{ "kind": "link", "path": "d", "target": "/tmp" }, file("d/x")]),
+        json!([{ "kind": "link", "path": "up", "target": ".." }]),
+    ] {
+        let refused = output(home.path(), &left_a_directory(wrong), &["1", "--to", "out"]);
+        assert_eq!(code(&refused), 2, "{}", stdout(&refused));
+        assert!(stdout(&refused).contains("lead elsewhere"), "{}", stdout(&refused));
+        assert!(!home.path().join("out").exists());
+    }
+}
+
 #[test]
 fn another_file_that_is_there_already_is_neither_kept_in_silence_nor_lost() {
     let home = tempfile::tempdir().unwrap();

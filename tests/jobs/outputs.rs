@@ -41,6 +41,35 @@ fn an_output_that_never_arrives_ends_its_job_and_can_still_be_fetched() {
 }
 
 #[test]
+fn a_directory_that_stays_with_its_attempt_is_fetched_whole() {
+    let mut scene = scene(1);
+    scene.run(
+        r#"
+wall_time = "1m"
+[[component]]
+name = "solve"
+processors = 1
+executable = "/bin/sh"
+arguments = ["-c", "mkdir -p out/d && echo 42 > out/d/answer && ln -s d/answer out/l && mkfifo pipe"]
+output = [{ path = "out" }, { path = "pipe" }, { path = "none" }]
+"#,
+    );
+    let to = scene.environment.path().join("fetched");
+    let refused = ["a pipe in attempt 1 that cannot be read", "left no none in attempt 1"];
+    let fetch = ["output", "1", "--to", &to.display().to_string()];
+    for outcome in ["fetched", "there already"] {
+        let told = scene.command(&fetch).output().unwrap();
+        let said = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert_eq!(told.status.code(), Some(3), "{said}");
+        has(&said, &refused);
+        has(&said, &[outcome]);
+        let answer = fs::read_to_string(to.join("solve/out/l"));
+        assert_eq!(answer.unwrap(), "42\n");
+    }
+    scene.server.kill().unwrap();
+}
+
+#[test]
 fn an_output_whose_name_another_key_took_meanwhile_stays_where_it_is() {
     let mut scene = scene(2);
     let otto = scene.must(&["key", "add", "otto"]);

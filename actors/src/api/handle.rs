@@ -18,6 +18,7 @@ use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
+use cospan_sites::files::listing::Listing;
 use cospan_sites::port::{CallKind, Piece, Readable, SiteError, UploadStep};
 use cospan_storage::port::{StoreError, StoreSize, Stored};
 use tokio::sync::{broadcast, oneshot};
@@ -360,6 +361,17 @@ impl ControlPlane {
         missing_link(&self.shared.request_of(job), &self.shapes())
     }
 
+    async fn ask_site<T: Send + 'static>(
+        &self,
+        site: &SiteName,
+        call: Call<T>,
+    ) -> Result<T, SiteError> {
+        let cluster = self.shared.actors.clusters.addr(site);
+        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
+        let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
+        cluster.send(call).await.map_err(unknown)?
+    }
+
     /// Reads a piece of a file or log at a site.
     ///
     /// # Errors
@@ -371,13 +383,24 @@ impl ControlPlane {
         offset: Bytes,
         limit: u32,
     ) -> Result<Piece, SiteError> {
-        let cluster = self.shared.actors.clusters.addr(site);
-        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
         let call = Call::new(CallKind::Read, move |site| {
             Box::pin(async move { site.read(&what, offset, limit).await })
         });
-        let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
-        cluster.send(call).await.map_err(unknown)?
+        self.ask_site(site, call).await
+    }
+
+    /// What is below a directory at a site; `None` if the place is no directory.
+    ///
+    /// # Errors
+    /// The site has nothing there that can be listed, or does not answer.
+    pub async fn list(
+        &self,
+        site: &SiteName,
+        place: FilePlace,
+    ) -> Result<Option<Listing>, SiteError> {
+        let call =
+            Call::new(CallKind::Read, move |site| Box::pin(async move { site.list(&place).await }));
+        self.ask_site(site, call).await
     }
 
     /// What a file at a site looks like without being read; `None` if that cannot be told.
@@ -389,13 +412,10 @@ impl ControlPlane {
         site: &SiteName,
         place: FilePlace,
     ) -> Result<Option<Stamp>, SiteError> {
-        let cluster = self.shared.actors.clusters.addr(site);
-        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
         let call = Call::new(CallKind::Read, move |site| {
             Box::pin(async move { site.stamp(&place).await })
         });
-        let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
-        cluster.send(call).await.map_err(unknown)?
+        self.ask_site(site, call).await
     }
 
     /// Takes a step in bringing a user's file to a site.
@@ -403,13 +423,10 @@ impl ControlPlane {
     /// # Errors
     /// The site does not take it, or does not answer.
     pub async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), SiteError> {
-        let cluster = self.shared.actors.clusters.addr(site);
-        let cluster = cluster.ok_or_else(|| SiteError::NotSent(format!("{site} is not served")))?;
         let call = Call::new(CallKind::Upload, move |site| {
             Box::pin(async move { site.upload(&step).await })
         });
-        let unknown = |error: actix::MailboxError| SiteError::OutcomeUnknown(error.to_string());
-        cluster.send(call).await.map_err(unknown)?
+        self.ask_site(site, call).await
     }
 
     /// Remembers what a replica looked like when it had its content.

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::control::ControlFile;
 use super::{Fault, Faults};
+use crate::files::listing::Listing;
 use crate::port::{
     AttemptOrder, Attempts, CallKind, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision,
     GateState, Inspected, Observation, Piece, Readable, Reservations, Site, SiteDescription,
@@ -212,6 +213,10 @@ impl Files for FaultySite {
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         self.plain(CallKind::DeleteContent, || self.inner.delete_content(digest)).await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        self.plain(CallKind::Read, || self.inner.list(place)).await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {

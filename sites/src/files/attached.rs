@@ -132,6 +132,11 @@ impl Files for Attached {
         self.run(move |shared| shared.start_copy(&order)).await
     }
 
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        let place = place.clone();
+        self.call(move |area| area.list(&place)).await
+    }
+
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
         self.run(move |shared| shared.read(&what, offset, limit)).await
@@ -195,11 +200,6 @@ impl SiteFiles for Attached {
 
     async fn reach(&self) -> Result<(), SiteError> {
         self.call(|_| Ok(())).await
-    }
-
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        let place = place.clone();
-        self.call(move |area| area.list(&place)).await
     }
 
     async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use super::beneath::Dir;
 use super::fetch_tree::bring_tree;
+use super::listing::Listing;
 use super::push::{insist, pace};
 use super::remote::PIECE;
 use super::root::STORE;
@@ -278,6 +279,10 @@ impl Files for Fetching {
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
         self.site.delete_content(digest).await
+    }
+
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        self.site.list(place).await
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {

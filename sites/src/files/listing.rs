@@ -95,7 +95,8 @@ impl Listing {
         Ok(Self(leaves))
     }
 
-    pub(super) fn leaves(&self) -> &[Leaf] {
+    /// Everything, sorted by path.
+    pub fn leaves(&self) -> &[Leaf] {
         &self.0
     }
 

@@ -53,7 +53,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use cospan_domain::transfer::place::FilePlace;
 
-use self::listing::{Listing, Run};
+use self::listing::Run;
 use crate::port::{Files, SiteError};
 
 pub use area::{AreaConfig, FileArea, SourceArea};
@@ -69,11 +69,6 @@ pub trait SiteFiles: Files + Debug {
     async fn prepare(&self) -> Result<(), SiteError>;
     /// Whether the site's root is there.
     async fn reach(&self) -> Result<(), SiteError>;
-    /// What is below a directory; `None` if the place is a file.
-    ///
-    /// # Errors
-    /// `Refused` if there is nothing, or something that cannot be content.
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError>;
     /// Runs of files below a directory, one behind the other.
     ///
     /// # Errors

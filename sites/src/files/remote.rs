@@ -159,6 +159,10 @@ impl Destination for Place {
 
 #[async_trait]
 impl Files for RemoteFiles {
+    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
+        self.place.list(&path(place)).await
+    }
+
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let path = match what {
             Readable::File(place) => path(place),
@@ -280,10 +284,6 @@ impl SiteFiles for RemoteFiles {
 
     async fn reach(&self) -> Result<(), SiteError> {
         self.place.ask(&["has", "-"]).await.map(drop)
-    }
-
-    async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        self.place.list(&path(place)).await
     }
 
     async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {

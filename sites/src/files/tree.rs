@@ -15,7 +15,7 @@ use super::listing::{Leaf, LeafKind, Listing, Run};
 use crate::port::SiteError;
 
 impl FileArea {
-    /// See [`super::SiteFiles::list`].
+    /// See [`crate::port::Files::list`].
     ///
     /// # Errors
     /// `Refused` if there is nothing, or something that cannot be content.

@@ -34,6 +34,7 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod tree;
 pub mod upload;
 
 pub use document::JobDocument;

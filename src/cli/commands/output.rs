@@ -1,4 +1,6 @@
-//! `cospan output`: fetches files, each whole or not at all.
+//! `cospan output`: fetches files, each whole or not at all, and all that is below directories.
+
+mod tree;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -107,7 +109,7 @@ fn fetch(
         Err(CliError::usage("its path leads elsewhere", "do not trust this server"))
     } else {
         let way = Way { client, job: job.id, component, output, file: &fetched.file };
-        if overwrite { way.download() } else { way.fetch_beside_what_is_there() }
+        way.bring(overwrite)
     };
     match result {
         Ok(arrived) => {
@@ -142,6 +144,36 @@ struct Way<'w> {
 }
 
 impl Way<'_> {
+    /// Fetches it, whether it is a file or a directory.
+    fn bring(&self, overwrite: bool) -> Result<Arrived, CliError> {
+        // Of a directory that was fetched before nothing is read as a file.
+        let was_there = self.file.is_dir();
+        let fetched = if was_there { Err(self.is_in_the_way()) } else { self.file(overwrite) };
+        match fetched {
+            // The server tells of no file: most that are missing are no directories either, and
+            // then what it said of the file is what counts.
+            Err(error) if was_there || error.exit == Exit::Refused => {
+                let listed = self.client.tree(self.job, self.component, &self.output.path);
+                match listed {
+                    Ok(listed) => tree::bring(self, listed, overwrite),
+                    Err(_) => Err(error),
+                }
+            }
+            fetched => fetched,
+        }
+    }
+
+    fn file(&self, overwrite: bool) -> Result<Arrived, CliError> {
+        if overwrite { self.download() } else { self.fetch_beside_what_is_there() }
+    }
+
+    fn is_in_the_way(&self) -> CliError {
+        CliError::usage(
+            format!("{} is there already, and is something else", self.file.display()),
+            "take it away, or fetch to another directory with --to",
+        )
+    }
+
     /// Fetches it unless it is there already; another file in its place stays as it is, and is
     /// told of.
     fn fetch_beside_what_is_there(&self) -> Result<Arrived, CliError> {

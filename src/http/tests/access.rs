@@ -44,8 +44,8 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
         let wish = ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false };
         job.wish = Wish::Changed(wish);
     });
-    for file in ["stdout", "out"] {
-        let key = (JobId(id), ComponentIndex(0), file.to_owned());
+    for file in ["stdout".to_owned(), "out".to_owned(), format!("tree/{}", marked(owner))] {
+        let key = (JobId(id), ComponentIndex(0), file);
         served.fake.contents.lock().unwrap().insert(key, marked(owner).into_bytes());
     }
     id
@@ -97,8 +97,9 @@ fn request(
         .replace("/uploads/{id}", &format!("/uploads/{upload}"))
         .replace("/files/{name}", &format!("/files/{}", file_of(owner)))
         .replace("{id}", &job.to_string())
-        .replace("{component}", "a")
         .replace("{stream}", "stdout")
+        .replace("/trees/{component}/{path}", "/trees/{component}/tree")
+        .replace("{component}", "a")
         .replace("{path}", "out")
         .replace("{name}", "delft")
         .replace("/v1/slots", "/v1/slots?processors=1&for=1h");

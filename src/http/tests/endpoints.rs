@@ -332,6 +332,7 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
         "/v1/jobs/{id}/explain",
         "/v1/jobs/{id}/logs/{component}/{stream}",
         "/v1/jobs/{id}/outputs/{component}/{path}",
+        "/v1/jobs/{id}/trees/{component}/{path}",
         "/v1/jobs:cancel",
         "/v1/jobs:freeze",
         "/v1/jobs:priority",

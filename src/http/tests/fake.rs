@@ -20,6 +20,7 @@ use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::job::state::{Job, Phase, Setbacks};
 use cospan_domain::reserve::{Parts, PossibleStarts, StartWindow};
 use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::files::listing::{Leaf, LeafKind, Listing};
 use cospan_sites::port::{UPLOADS, UploadStep};
 use futures_util::{StreamExt, stream};
 use tokio::sync::broadcast;
@@ -30,7 +31,7 @@ use crate::api::v1::site::{LinkReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
-    Backend, Change, Changes, Followed, History, Piece, Pieces, ReadOrder, Wanted,
+    Backend, Change, Changes, Followed, History, ListOrder, Piece, Pieces, ReadOrder, Wanted,
 };
 
 /// What there is of a component's streams and outputs.
@@ -342,6 +343,26 @@ impl Backend for Fake {
         let until = bytes.len().min(from + what.limit as usize);
         let piece = Bytes::copy_from_slice(&bytes[from..until]);
         Ok(Piece { bytes: piece, size: bytes.len() as u64 })
+    }
+
+    async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
+        let contents = self.contents.lock().unwrap();
+        let below = format!("{}/", what.path);
+        let files = contents
+            .iter()
+            .filter(|((job, component, _), _)| (*job, *component) == (what.job, what.component));
+        let leaves: Vec<Leaf> = files
+            .filter_map(|((.., path), bytes)| {
+                let kind = LeafKind::File { executable: false, size: bytes.len() as u64 };
+                Some(Leaf { path: path.strip_prefix(&below)?.into(), kind })
+            })
+            .collect();
+        let key = (what.job, what.component, what.path.to_string());
+        match (leaves.is_empty(), contents.contains_key(&key)) {
+            (true, true) => Ok(None),
+            (true, false) => Err(ApiRefusal::NotFound("there is no such file".into())),
+            (false, _) => Ok(Some(Listing::new(leaves).unwrap())),
+        }
     }
 
     async fn upload(&self, site: &SiteName, step: UploadStep) -> Result<(), ApiRefusal> {

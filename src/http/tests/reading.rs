@@ -7,6 +7,7 @@ use cospan_domain::job::state::{Component, Ending, Run};
 use cospan_domain::units::Timestamp;
 
 use super::*;
+use crate::api::v1::tree::{TreeEntry, TreeReport};
 
 fn running() -> Run {
     Run::Running { lrm_id: LrmId::new("1").unwrap(), host: "node".into(), since: Timestamp(1) }
@@ -77,6 +78,28 @@ fn an_output_of_many_pieces_arrives_whole_with_its_length() {
     assert_eq!(reply.body, text[5..300_005]);
     put(&served, "empty", b"");
     assert_eq!(served.get("/v1/jobs/1/outputs/b/empty").body, b"");
+}
+
+#[test]
+fn a_directory_is_listed_and_told_from_what_was_never_left() {
+    let served = Served::start();
+    with_attempt(&served, running());
+    put(&served, "out/a", b"12");
+    put(&served, "out/b", b"");
+    let listed: TreeReport = served.get("/v1/jobs/1/trees/b/out").json();
+    let file = |path: &str, size_bytes| TreeEntry::File {
+        path: path.to_owned(),
+        size_bytes,
+        executable: false,
+    };
+    assert_eq!(listed.entries, [file("a", 2), file("b", 0)]);
+    let problem = served.get("/v1/jobs/1/outputs/b/out").problem(404, "C3001");
+    assert!(problem.detail.ends_with("left as out is a directory"), "{problem}");
+    let problem = served.get("/v1/jobs/1/trees/b/out/a").problem(404, "C3001");
+    assert!(problem.detail.ends_with("left as out/a is no directory"), "{problem}");
+    let problem = served.get("/v1/jobs/1/trees/b/none").problem(404, "C3001");
+    assert!(problem.detail.contains("left no none"), "{problem}");
+    served.get("/v1/jobs/1/trees/b/..%2F..").problem(400, "C1002");
 }
 
 #[test]

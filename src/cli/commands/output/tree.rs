@@ -1,0 +1,144 @@
+//! Directories: all that is below them, each file whole or not at all. Nothing is taken away that
+//! is there already, and nothing is written through a link.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use cospan_sites::files::listing::{Leaf, LeafKind, Listing};
+use cospan_sites::files::manifest::{self, Entry, EntryKind};
+
+use super::{Arrived, Way, whole};
+use crate::api::v1::job::OutputReport;
+use crate::api::v1::tree::TreeReport;
+use crate::cli::exit::{CliError, Exit};
+
+/// Fetches all of it that is not there already.
+pub(super) fn bring(
+    way: &Way<'_>,
+    listed: TreeReport,
+    overwrite: bool,
+) -> Result<Arrived, CliError> {
+    // What a server names must not lead out of the directory.
+    let listing = Listing::new(listed.into_leaves())
+        .map_err(|_| CliError::usage("its paths lead elsewhere", "do not trust this server"))?;
+    let mut tree = Tree { way, overwrite, fetched: false, size: 0, entries: Vec::new() };
+    tree.directory(way.file)?;
+    let mut kept = None;
+    // Links come last: until then no path below the directory goes through one.
+    let (links, rest): (Vec<&Leaf>, Vec<&Leaf>) =
+        listing.leaves().iter().partition(|leaf| matches!(leaf.kind, LeafKind::Link(_)));
+    for leaf in rest.into_iter().chain(links) {
+        match tree.leaf(leaf) {
+            Ok(kind) => tree.entries.push(Entry { path: leaf.path.clone(), kind }),
+            // What is in its way stays, and can be helped; all the others are fetched.
+            Err(error) if error.exit == Exit::Usage && error.remedy.is_some() => {
+                kept = kept.or(Some(error))
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match kept {
+        Some(error) => Err(error),
+        None => tree.arrived(),
+    }
+}
+
+/// A directory on its way.
+struct Tree<'w> {
+    way: &'w Way<'w>,
+    overwrite: bool,
+    /// Something came that had not been there.
+    fetched: bool,
+    size: u64,
+    entries: Vec<Entry>,
+}
+
+impl Tree<'_> {
+    fn leaf(&mut self, leaf: &Leaf) -> Result<EntryKind, CliError> {
+        let to = self.way.file.join(std::ffi::OsStr::from_bytes(&leaf.path));
+        match &leaf.kind {
+            LeafKind::Directory => self.directory(&to).map(|()| EntryKind::Directory),
+            LeafKind::File { executable, .. } => self.file(leaf, &to, *executable),
+            LeafKind::Link(target) => {
+                self.link(&to, target)?;
+                Ok(EntryKind::Link { target: target.clone() })
+            }
+        }
+    }
+
+    fn directory(&mut self, to: &Path) -> Result<(), CliError> {
+        match fs::symlink_metadata(to) {
+            Ok(there) if there.is_dir() => Ok(()),
+            Ok(_) if !self.overwrite => Err(in_the_way(to)),
+            found => {
+                let cleared = if found.is_ok() { fs::remove_file(to) } else { Ok(()) };
+                let made = cleared.and_then(|()| fs::create_dir_all(to));
+                made.map_err(|error| CliError::file("make the directory", to, &error))?;
+                self.fetched = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn file(&mut self, leaf: &Leaf, to: &Path, executable: bool) -> Result<EntryKind, CliError> {
+        let below = String::from_utf8_lossy(&leaf.path);
+        let output = OutputReport {
+            path: format!("{}/{below}", self.way.output.path),
+            digest: None,
+            size_bytes: None,
+            ..self.way.output.clone()
+        };
+        let way = Way { output: &output, file: to, ..*self.way };
+        let arrived = way.file(self.overwrite).map_err(|error| CliError {
+            message: format!("{below}: {}", error.message),
+            ..error
+        })?;
+        if executable && !arrived.was_there {
+            fs::metadata(to)
+                .and_then(|meta| {
+                    // For everybody who may read it.
+                    let mode = meta.permissions().mode();
+                    fs::set_permissions(to, Permissions::from_mode(mode | (mode & 0o444) >> 2))
+                })
+                .map_err(|error| CliError::file("make executable", to, &error))?;
+        }
+        self.fetched |= !arrived.was_there;
+        self.size += arrived.size;
+        let digest = arrived.digest.parse().map_err(|_| in_the_way(to))?;
+        Ok(EntryKind::File { executable, size: arrived.size, digest })
+    }
+
+    fn link(&mut self, to: &Path, target: &[u8]) -> Result<(), CliError> {
+        let target = PathBuf::from(std::ffi::OsStr::from_bytes(target));
+        let wrong = |error: &io::Error| CliError::file("make the link", to, error);
+        match fs::symlink_metadata(to) {
+            Ok(there) if there.is_symlink() && fs::read_link(to).is_ok_and(|is| is == target) => {
+                return Ok(());
+            }
+            Ok(_) if !self.overwrite => return Err(in_the_way(to)),
+            Ok(_) => fs::remove_file(to).map_err(|error| wrong(&error))?,
+            Err(_) => {}
+        }
+        self.fetched = true;
+        std::os::unix::fs::symlink(&target, to).map_err(|error| wrong(&error))
+    }
+
+    fn arrived(self) -> Result<Arrived, CliError> {
+        let digest = manifest::digest(self.entries).to_string();
+        whole(self.way.output, None, self.size, &digest)?;
+        Ok(Arrived { size: self.size, digest, was_there: !self.fetched })
+    }
+}
+
+fn in_the_way(there: &Path) -> CliError {
+    CliError::usage(
+        format!(
+            "{} is there already, and was left as it is; --overwrite replaces it",
+            there.display()
+        ),
+        "fetch it with --overwrite, or to another directory with --to",
+    )
+}

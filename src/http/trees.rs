@@ -1,0 +1,94 @@
+//! Directories that components left: what is in them. Their files are read one by one.
+
+use actix_web::web::{Data, Path};
+use actix_web::{HttpRequest, HttpResponse, get};
+use cospan_actors::api::ApiRefusal;
+use cospan_domain::ids::RelPath;
+use cospan_domain::job::state::Job;
+use serde::Deserialize;
+
+use super::backend::ListOrder;
+use super::failure::{Answer, Failure};
+use super::gate::Caller;
+use super::jobs;
+use super::query;
+use super::reading::{attempt_of, component_of, not_left};
+use super::state::Edge;
+use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::shape::{ComponentText, PathText};
+use crate::api::v1::tree::TreeReport;
+
+/// Whose directory.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct TreeQuery {
+    /// Of this attempt; the latest if left out.
+    attempt: Option<u32>,
+}
+
+/// Lists what is below a directory that a component left.
+///
+/// Its files are read as outputs, by the directory's path and theirs.
+#[utoipa::path(
+    tag = "jobs",
+    params(
+        TreeQuery,
+        ("id" = u64, Path, description = "The job's number"),
+        ("component" = inline(ComponentText), Path, description = "The component's name"),
+        ("path" = inline(PathText), Path, description = "The directory's path, which may have slashes"),
+    ),
+    responses((status = 200, body = TreeReport, description = "What is below it"))
+)]
+#[get("/v1/jobs/{id}/trees/{component}/{path:.+}")]
+pub(super) async fn tree(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    path: Path<(String, String, String)>,
+) -> Answer {
+    let (id, component, directory) = path.into_inner();
+    let asked: TreeQuery = query::read(&request)?;
+    let path: RelPath = query::part("path", &directory)?;
+    let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
+    let component = component_of(&job, &component)?;
+    let attempt = attempt_of(&job, component, asked.attempt, false)?;
+    let order = ListOrder { job: job.id, component, attempt, path: path.clone() };
+    // Sites need long for large ones: as many are listed at a time as streams may be open.
+    let _permit = edge.open_stream(&caller)?;
+    let listing = match edge.backend.list(&order).await {
+        Ok(Some(listing)) => listing,
+        Ok(None) => {
+            let detail = format!("what job {} left as {path} is no directory", job.id);
+            let remedy = "read it as an output";
+            return Err(Problem::new(Code::NotFound, detail).remedy(remedy).into());
+        }
+        Err(refusal) => return Err(not_left(&job, (component, attempt), &path, refusal)),
+    };
+    let report = TreeReport::of(&listing).map_err(|problem| {
+        let detail = format!("directory {path} of job {}: {problem}", job.id);
+        let remedy = "have the payload pack what is in it into one file, and make that its output";
+        Failure::from(Problem::new(Code::Conflict, detail).remedy(remedy))
+    })?;
+    Ok(HttpResponse::Ok().json(report))
+}
+
+/// Why there is no file to be read where an attempt should have left one.
+pub(super) async fn instead_of_a_file(
+    edge: &Edge,
+    job: &Job,
+    order: &ListOrder,
+    refusal: ApiRefusal,
+) -> Failure {
+    let (component, attempt, path) = (order.component, order.attempt, &order.path);
+    if !matches!(edge.backend.list(order).await, Ok(Some(_))) {
+        return not_left(job, (component, attempt), path, refusal);
+    }
+    let name = job.name_of(component).unwrap_or_default();
+    let detail = format!("what component {name} of job {} left as {path} is a directory", job.id);
+    let remedy = format!(
+        "`cospan output {}` fetches it; GET /v1/jobs/{}/trees/{name}/{path} lists its files",
+        job.id, job.id
+    );
+    Problem::new(Code::NotFound, detail).remedy(remedy).into()
+}
