@@ -5,9 +5,10 @@
 //!
 //! All of it follows from the specification and the settings: who forgets it works it out anew.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cospan_domain::ids::KeyName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{DefaultPolicies, PlacementRequest};
@@ -17,7 +18,7 @@ use cospan_domain::placement::{DefaultPolicies, PlacementRequest};
 pub struct Checked {
     /// The copy that all jobs share.
     pub spec: Arc<JobSpec>,
-    /// What a job of it needs that avoids no site.
+    /// What a job of it needs that avoids no site, whoever owns it.
     pub request: Arc<PlacementRequest>,
 }
 
@@ -82,11 +83,13 @@ impl Recent {
         }
         let is_it = |known: &Known| Arc::ptr_eq(&known.spec, &job.spec);
         let known = find(&mut self.last(), is_it).and_then(|known| known.request.clone());
-        known.unwrap_or_else(|| {
-            let request = Arc::new(PlacementRequest::of_job(job, defaults));
+        let anybodys = known.unwrap_or_else(|| {
+            let avoids_none = |_| BTreeSet::new();
+            let request = Arc::new(PlacementRequest::of_spec(&job.spec, defaults, avoids_none));
             self.note(&job.spec, &request);
             request
-        })
+        });
+        of_owner(anybodys, &job.owner, defaults)
     }
 
     /// Remembers what jobs that are here already need. It comes in last, so that jobs which are
@@ -101,6 +104,18 @@ impl Recent {
             }
         }
     }
+}
+
+/// What a job of this owner needs that needs the same as anybody's.
+pub fn of_owner(
+    anybodys: Arc<PlacementRequest>,
+    owner: &KeyName,
+    defaults: &DefaultPolicies,
+) -> Arc<PlacementRequest> {
+    if defaults.site_keys.is_empty() {
+        return anybodys;
+    }
+    Arc::new(Arc::unwrap_or_clone(anybodys).for_owner(owner, defaults))
 }
 
 /// One of the last, which is the first of them from then on.
@@ -126,8 +141,6 @@ fn enter<'a>(last: &'a mut VecDeque<Known>, spec: &Arc<JobSpec>) -> &'a mut Know
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use cospan_domain::ids::{JobId, SiteName};
     use cospan_domain::job::state::Component;
 
@@ -220,5 +233,21 @@ mod tests {
         }
         assert_ne!(request_of(&recent, &failed), request_of(&recent, &fresh));
         assert!(Arc::ptr_eq(&request_of(&recent, &placed), &request_of(&recent, &fresh)));
+    }
+
+    #[test]
+    fn equal_jobs_of_owners_who_may_use_other_sites_ask_for_other_things() {
+        let key = |name: &str| KeyName::new(name).expect("a name");
+        let delft = SiteName::new("delft").expect("a name");
+        let site_keys = [(delft.clone(), [key("bob")].into())].into();
+        let defaults = DefaultPolicies { site_keys, ..DefaultPolicies::default() };
+        let recent = Recent::default();
+        for owner in ["bob", "alice", "bob"] {
+            let job = Job { owner: key(owner), ..queued(1, content(1)) };
+            let request = recent.request_of(&job, &defaults);
+            assert_eq!(*request, PlacementRequest::of_job(&job, &defaults));
+            let barred = request.components()[0].barred.contains_key(&delft);
+            assert_eq!(barred, owner == "alice");
+        }
     }
 }

@@ -222,6 +222,11 @@ impl Check<'_> {
                 let message = format!("sites {:?} and {:?} share a root", other.name, site.name);
                 self.wrong(&path("root"), message, "give each site a directory of its own");
             }
+            if site.keys.as_ref().is_some_and(Vec::is_empty) {
+                let message =
+                    format!("keys of site {:?} is empty: no job ever goes there", site.name);
+                self.odd(&path("keys"), message, "name the keys that it is for, or leave it out");
+            }
             self.keys_of_kind(i, site);
             self.ssh(i, site);
             let reserved = ["processors", "memory_mb", "disk_mb", "gpus", GFLOPS];

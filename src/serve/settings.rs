@@ -9,7 +9,7 @@ use cospan_actors::settings::{
     BidSettings, InformationSettings, NetworkSettings, Settings, Staging,
 };
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
-use cospan_domain::ids::{PolicyName, SiteName, TargetName};
+use cospan_domain::ids::{KeyName, PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::{BidBandwidths, DefaultPolicies, Quota, QuotaBasis};
@@ -48,6 +48,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             local_rate: config.placement.local_bandwidth,
             lanes: registry::lanes(config.site.iter().map(|site| site.kind)),
             beyond_wall_time: job.beyond_wall_time(),
+            site_keys: site_keys(config),
         },
         job,
         history_seed: config.placement.history_seed.0.clone(),
@@ -184,6 +185,11 @@ fn information(config: &Config) -> InformationSettings {
         query_timeout: config.sites.query_timeout,
         query_timeouts: own.collect(),
     }
+}
+
+fn site_keys(config: &Config) -> BTreeMap<SiteName, Arc<[KeyName]>> {
+    let kept = config.site.iter().filter_map(|site| Some((site, site.keys.as_ref()?)));
+    kept.map(|(site, keys)| (site.name.clone(), keys.as_slice().into())).collect()
 }
 
 fn staging(config: &Config) -> BTreeMap<SiteName, Staging> {

@@ -103,6 +103,14 @@ fn a_key_opens_the_server_with_its_roles_from_its_making_to_its_removal() {
 fn a_configuration_is_checked_and_what_is_shown_of_it_can_be_used_again() {
     let mut scene = scene(2);
     has(&scene.must(&["config", "check"]), &["good: ", "2 sites"]);
+    let config = std::fs::read_to_string(scene.environment.config()).unwrap();
+    let kept = config.replace("name = \"s2\"\n", "name = \"s2\"\nkeys = [\"admin\", \"bob\"]\n");
+    std::fs::write(scene.environment.config(), kept).unwrap();
+    let told = scene.command(&["config", "check"]).output().unwrap();
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    has(&told, &["keys of site s2 names bob", "`cospan key add bob` makes it"]);
+    assert!(!told.contains("names admin"), "{told}");
+    std::fs::write(scene.environment.config(), config).unwrap();
     let shown = scene.must(&["config", "show"]);
     has(&shown, &["# In effect, from ", "poll_interval = \"200ms\"", "name = \"s2\""]);
     let again = scene.environment.path().join("shown.toml");

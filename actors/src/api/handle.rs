@@ -32,7 +32,7 @@ use crate::intake::Command;
 use crate::links::LinkStanding;
 use crate::live_state::{Progress, SiteReport};
 use crate::shared::{Committed, Shared};
-use crate::sharing::Checked;
+use crate::sharing::{self, Checked};
 
 /// The control plane, for its edge.
 #[derive(Clone)]
@@ -167,7 +167,8 @@ impl ControlPlane {
             None => self.check(submission.spec.clone()).map_err(invalid)?,
         };
         submission.spec = checked.spec;
-        let request = checked.request;
+        let defaults = &self.shared.settings.default_policies;
+        let request = sharing::of_owner(checked.request, by, defaults);
         if !submission.allow_unplaceable {
             let spec = &submission.spec;
             let name = |component| spec.name_of(component, spec.components.len());

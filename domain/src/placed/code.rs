@@ -33,6 +33,7 @@ pub enum ReasonCode {
     TooSmall,
     NoGflops,
     LabelMismatch,
+    ForOtherKeys,
     NoSuchSite,
     NotTheNamedSite,
     NoSites,
@@ -42,7 +43,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them, in order.
-    pub const ALL: [ReasonCode; 32] = [
+    pub const ALL: [ReasonCode; 33] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::Reserved,
         ReasonCode::QuotaReached,
@@ -70,6 +71,7 @@ impl ReasonCode {
         ReasonCode::TooSmall,
         ReasonCode::NoGflops,
         ReasonCode::LabelMismatch,
+        ReasonCode::ForOtherKeys,
         ReasonCode::NoSuchSite,
         ReasonCode::NotTheNamedSite,
         ReasonCode::NoSites,
@@ -107,6 +109,7 @@ impl ReasonCode {
             ReasonCode::TooSmall => "too-small",
             ReasonCode::NoGflops => "no-gflops",
             ReasonCode::LabelMismatch => "label-mismatch",
+            ReasonCode::ForOtherKeys => "for-other-keys",
             ReasonCode::NoSuchSite => "no-such-site",
             ReasonCode::NotTheNamedSite => "not-the-named-site",
             ReasonCode::NoSites => "no-sites",

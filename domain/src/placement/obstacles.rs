@@ -242,6 +242,10 @@ pub(super) fn never_fits(
     site: &GridSite,
     report: &mut Report<'_>,
 ) -> ControlFlow<()> {
+    // That is so whatever the site is.
+    if let Some(keys) = component.barred.get(&site.name) {
+        report(ReasonCode::ForOtherKeys, 0, &|| Reason::ForOtherKeys(keys.clone()))?;
+    }
     let Some(shape) = &site.shape else { return Continue(()) };
     for constraint in component.constraints.iter().filter(|c| !c.holds(&shape.labels)) {
         let reason = || Reason::LabelMismatch(constraint.clone());

@@ -1,5 +1,8 @@
 //! The interface of placement policies, and what they share.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use super::grid::GridSnapshot;
@@ -14,7 +17,7 @@ use super::request::PlacementRequest;
 use super::search::{Choice, Search};
 use crate::acquire::LaneWords;
 use crate::bid::Weights;
-use crate::ids::{ComponentIndex, PolicyName};
+use crate::ids::{ComponentIndex, KeyName, PolicyName, SiteName};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::Request;
 use crate::placed::Rule;
@@ -144,6 +147,8 @@ pub struct DefaultPolicies {
     /// How much longer than its wall time a component may hold what it got: at its gate, and
     /// until it is seen to have ended.
     pub beyond_wall_time: DurationMs,
+    /// Whose jobs each site takes; one that is missing takes everybody's.
+    pub site_keys: BTreeMap<SiteName, Arc<[KeyName]>>,
 }
 
 impl Default for DefaultPolicies {
@@ -155,11 +160,18 @@ impl Default for DefaultPolicies {
             local_rate: None,
             lanes: None,
             beyond_wall_time: JobParameters::default().beyond_wall_time(),
+            site_keys: BTreeMap::new(),
         }
     }
 }
 
 impl DefaultPolicies {
+    /// The sites that do not take this owner's jobs, and whose they take.
+    pub fn barred_for(&self, owner: &KeyName) -> BTreeMap<SiteName, Arc<[KeyName]>> {
+        let sites = self.site_keys.iter().filter(|(_, keys)| !keys.contains(owner));
+        sites.map(|(site, keys)| (site.clone(), keys.clone())).collect()
+    }
+
     /// The one for this type of request.
     pub fn for_request(&self, request: &Request) -> &PolicyName {
         match request {

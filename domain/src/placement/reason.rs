@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::grid::Hindrance;
 use crate::acquire::{Lane, Waited};
 use crate::bid::SiteBid;
-use crate::ids::{ComponentIndex, Digest, PolicyName, SiteName};
+use crate::ids::{ComponentIndex, Digest, KeyName, PolicyName, SiteName};
 use crate::labels::Constraint;
 use crate::placed::ReasonCode;
 use crate::units::{Bytes, DurationMs, Timestamp};
@@ -134,6 +134,8 @@ pub enum Reason {
     },
     /// The site's labels are not what the component demands.
     LabelMismatch(Constraint),
+    /// The site is there for these keys only, and the job is another's.
+    ForOtherKeys(Arc<[KeyName]>),
     /// The request names a site that is not configured.
     NoSuchSite(SiteName),
     /// The request names another site.
@@ -190,6 +192,7 @@ impl Reason {
             Reason::TooSmall { .. } => ReasonCode::TooSmall,
             Reason::NoGflops { .. } => ReasonCode::NoGflops,
             Reason::LabelMismatch(_) => ReasonCode::LabelMismatch,
+            Reason::ForOtherKeys(_) => ReasonCode::ForOtherKeys,
             Reason::NoSuchSite(_) => ReasonCode::NoSuchSite,
             Reason::NotTheNamedSite(_) => ReasonCode::NotTheNamedSite,
             Reason::NoSites => ReasonCode::NoSites,
@@ -296,6 +299,10 @@ impl fmt::Display for Reason {
                  (gflops_per_processor)"
             ),
             Reason::LabelMismatch(constraint) => write!(f, "the site lacks: {constraint}"),
+            Reason::ForOtherKeys(keys) => {
+                let keys: Vec<&str> = keys.iter().map(KeyName::as_str).collect();
+                write!(f, "the site is for keys {}", keys.join(", "))
+            }
             Reason::NoSuchSite(site) => write!(f, "the request names {site}, which is not known"),
             Reason::NotTheNamedSite(site) => write!(f, "the request names {site}"),
             Reason::NoSites => f.write_str("no site is configured"),

@@ -2,11 +2,12 @@
 //! requests have the same *shape* and fare alike on the same snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::acquire::{AcquisitionMode, AcquisitionOptions, Ask, Lane};
 use crate::bid::Terms;
 use crate::content::{Chunk, Content, Part};
-use crate::ids::{ComponentIndex, PolicyName, SiteName};
+use crate::ids::{ComponentIndex, KeyName, PolicyName, SiteName};
 use crate::job::spec::{ComponentSpec, Executable, Feed, JobSpec, Request, Where};
 use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
@@ -68,6 +69,9 @@ pub struct ComponentRequest {
     /// Sites where it failed by a fault of the site. They are passed over as long as
     /// another site that takes placements could hold it (KOALA, section 8).
     pub avoid: BTreeSet<SiteName>,
+    /// Sites that are there for other keys than that of the job's owner, and for which. Jobs of
+    /// owners who may use the same sites stay alike.
+    pub barred: BTreeMap<SiteName, Arc<[KeyName]>>,
 }
 
 impl PlacementRequest {
@@ -128,6 +132,7 @@ impl PlacementRequest {
                 job.components.get(index).map(|c| c.avoid.clone()).unwrap_or_default()
             }
         })
+        .for_owner(&job.owner, defaults)
     }
 
     /// From a job as submitted, its inputs bound. `avoid` gives the sites where a
@@ -149,6 +154,20 @@ impl PlacementRequest {
             .with_lasts(spec.wall_time + defaults.beyond_wall_time)
             .with_terms_of(spec, defaults)
             .with_time_of(spec, defaults)
+    }
+
+    /// The same, for a job of this owner, who may not use every site.
+    pub fn for_owner(mut self, owner: &KeyName, defaults: &DefaultPolicies) -> Self {
+        let barred = defaults.barred_for(owner);
+        if !barred.is_empty() {
+            self.bar(&barred);
+        }
+        self
+    }
+
+    fn bar(&mut self, sites: &BTreeMap<SiteName, Arc<[KeyName]>>) {
+        self.components.iter_mut().for_each(|component| component.barred = sites.clone());
+        self.splits.iter_mut().for_each(|split| split.bar(sites));
     }
 
     /// The same, to be held for so long at most.
@@ -214,7 +233,8 @@ impl PlacementRequest {
                 .with_acquisition(AcquisitionOptions { mode, ..job.spec.run.acquisition })
                 .with_lasts(job.spec.wall_time + defaults.beyond_wall_time)
                 .with_terms_of(&job.spec, defaults)
-                .with_time_of(&job.spec, defaults),
+                .with_time_of(&job.spec, defaults)
+                .for_owner(&job.owner, defaults),
         )
     }
 
@@ -329,6 +349,7 @@ impl ComponentRequest {
             executable_at: Vec::new(),
             lanes: Vec::new(),
             avoid: BTreeSet::new(),
+            barred: BTreeMap::new(),
         }
     }
 
@@ -374,6 +395,7 @@ impl ComponentRequest {
             executable_at: executable_at.collect(),
             lanes: Vec::new(),
             avoid,
+            barred: BTreeMap::new(),
         }
     }
 

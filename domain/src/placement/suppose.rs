@@ -103,6 +103,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
             | Reason::NoBandwidth { .. }
             | Reason::ReplicaUnreachable { .. }
             | Reason::NoReplica { .. }
+            | Reason::ForOtherKeys(_)
             | Reason::NoSuchSite(_)
             | Reason::NotTheNamedSite(_)
             | Reason::NoSites

@@ -15,8 +15,10 @@ pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit
         ConfigCommand::Check => {
             let located = context.config()?;
             warn(&located);
+            let unknown = keys_of_nobody(context, &located);
+            unknown.iter().for_each(|text| note(&format!("{}: {text}", warning_word())));
             let sites = located.loaded.config.site.len();
-            let warnings = located.loaded.warnings.len();
+            let warnings = located.loaded.warnings.len() + unknown.len();
             let file = place(&located);
             let answer = json!({ "file": file, "sites": sites, "warnings": warnings });
             context.out.answer(&answer, |_| format!("good: {file}, {sites} sites\n"))?;
@@ -55,4 +57,26 @@ fn warn(located: &Located) {
     if !warnings.is_empty() {
         note(&format!("{}: this is allowed, but odd\n{warnings}", warning_word()));
     }
+}
+
+/// Keys for which a site is, and which there are not. Whoever may not read the keys is told
+/// nothing of them; nor is anybody where the server has not made its first one yet.
+fn keys_of_nobody(context: &Context, located: &Located) -> Vec<String> {
+    let known = context.keys(located).list().unwrap_or_default();
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let named = located.loaded.config.site.iter().flat_map(|site| {
+        let keys = site.keys.iter().flatten();
+        keys.map(move |key| (&site.name, key))
+    });
+    let unknown = named.filter(|(_, key)| known.iter().all(|known| known.name != **key));
+    unknown
+        .map(|(site, key)| {
+            format!(
+                "keys of site {site} names {key}, and there is no such key: \
+                 `cospan key add {key}` makes it, `cospan key list` shows those there are"
+            )
+        })
+        .collect()
 }

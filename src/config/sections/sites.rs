@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cospan_domain::ids::{HostName, SiteName};
+use cospan_domain::ids::{HostName, KeyName, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, PerMillion};
@@ -101,6 +101,9 @@ section! {
         /// Of `slurm`: whether components may wait in its own queue where nothing that serves them
         /// is idle. `false`: only what is idle is claimed.
         "queues" => queues: bool = true, since "0.1.0";
+        /// Names of the keys whose jobs it takes: what runs there runs as one account, which is
+        /// not everybody's. `none`: everybody's.
+        "keys" => keys: Option<Vec<KeyName>> = None, since "0.1.0";
         /// How much of it may be filled by our jobs, from 0 to 1; see `placement.quota_basis`.
         "quota" => quota: PerMillion = PerMillion::ONE,
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";

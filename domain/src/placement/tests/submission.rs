@@ -1,6 +1,6 @@
 //! What is refused at submission.
 
-use crate::ids::ComponentIndex;
+use crate::ids::{ComponentIndex, KeyName};
 use crate::job::spec::{Flexible, Request};
 use crate::labels::{Constraint, Rule};
 use crate::placed::ReasonCode;
@@ -77,6 +77,27 @@ fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
     let error = can_ever_be_placed(&request(vec![one]), &grid([small("A", 4)])).unwrap_err();
     let Unplaceable::ComponentTooLarge { component, reason, .. } = error else { panic!() };
     assert_eq!((component, reason.code()), (ComponentIndex(0), ReasonCode::LabelMismatch));
+}
+
+#[test]
+fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
+    let key = |name: &str| KeyName::new(name).unwrap();
+    let of_bob = [(site_name("B"), [key("bob"), key("carol")].into())];
+    let defaults = DefaultPolicies { site_keys: of_bob.into(), ..DefaultPolicies::default() };
+    let of = |owner: &str| sizes(&[8]).for_owner(&key(owner), &defaults);
+    let sites = [site("A", 4), site("B", 16)];
+    assert_eq!(can_ever_be_placed(&of("bob"), &grid(sites.clone())), Ok(()));
+    assert_eq!(sites_of(&placed(&of("carol"), &grid(sites.clone())).unwrap()), ["B"]);
+    let refused = placed(&of("alice"), &grid(sites.clone())).unwrap_err();
+    assert_eq!(refused.reason.code(), ReasonCode::NotEnoughIdle, "nearest is A: {refused}");
+    let error = can_ever_be_placed(&of("alice"), &grid([small("B", 16)])).unwrap_err();
+    assert!(
+        error.to_string().ends_with("nearest is B: the site is for keys bob, carol"),
+        "{error}"
+    );
+    let unheard = grid([GridSite::unheard(site_name("B"))]);
+    assert!(can_ever_be_placed(&of("alice"), &unheard).is_err(), "whatever the site is");
+    assert_eq!(of("bob"), of("carol"), "who may use the same sites is alike to all");
 }
 
 #[test]

@@ -96,6 +96,7 @@ wire_enum!(
         TooSmall,
         NoGflops,
         LabelMismatch,
+        ForOtherKeys,
         NoSuchSite,
         NotTheNamedSite,
         NoSites,
