@@ -37,8 +37,9 @@ pub enum Bench {
     Run,
     /// Decisions, scans, and placements through the actors.
     Place,
-    /// Reservations: timelines, the search for a co-allocation, promises through the actors.
-    Reserve,
+    /// Reservations: timelines, the search for a co-allocation, promises through the actors; how
+    /// fits grow with the jobs of a log.
+    Reserve(Option<ClusterLog>),
     /// Jobs through the control plane under virtual time; those of a log as well.
     Simulate(Option<ClusterLog>),
     /// Clusters under Slurm, in full extent or in a short one.
@@ -79,14 +80,16 @@ pub fn run(plan: &Plan) -> Result<Report> {
         Bench::Recover => on_disk(plan, recover::bench),
         Bench::Run => on_disk(plan, run::bench),
         Bench::Place => on_disk(plan, place::bench),
-        Bench::Reserve => on_disk(plan, reserve::bench),
+        Bench::Reserve(log) => {
+            on_disk(plan, |place, quick| reserve::bench(place, quick, log.as_ref()))
+        }
         Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
         Bench::Sites { full } => sites::bench(*full),
     }
 }
 
 /// Runs a bench that writes, in a directory of its own.
-fn on_disk(plan: &Plan, bench: fn(&Path, bool) -> Result<Report>) -> Result<Report> {
+fn on_disk(plan: &Plan, bench: impl FnOnce(&Path, bool) -> Result<Report>) -> Result<Report> {
     let directory = tempfile::Builder::new()
         .prefix("cospan-bench-")
         .tempdir_in(&plan.directory)

@@ -18,12 +18,15 @@ pub(crate) enum BenchCommand {
     /// What a decision and a scan cost, by policy, and how fast the actors place
     Place(BenchArgs),
     /// Reservations: questions to a timeline, co-allocation searches, promises through the actors
-    Reserve(BenchArgs),
+    #[command(after_help = "\
+Example:
+  cospan bench reserve --log SDSC-BLUE-2000-4.2-cln.swf.gz --processors 1024")]
+    Reserve(LogBenchArgs),
     /// Jobs through the control plane under virtual time: rate, growth, memory
     #[command(after_help = "\
 Example:
   cospan bench simulate --log DAS2-fs1-2003-1.swf.xz --processors 144")]
-    Simulate(SimulateBenchArgs),
+    Simulate(LogBenchArgs),
     /// Two clusters under Slurm on this machine, killed, frozen, cut off and timed (root, Debian)
     #[command(after_help = "\
 It starts the clusters and installs what is missing of Slurm; the server runs as an ordinary user.
@@ -86,13 +89,13 @@ pub(crate) struct BenchArgs {
     pub(crate) quick: bool,
 }
 
-/// Arguments of `bench simulate`.
+/// Arguments of benches that can use a log.
 #[derive(Debug, Args)]
-pub(crate) struct SimulateBenchArgs {
+pub(crate) struct LogBenchArgs {
     #[command(flatten)]
     pub(crate) every: BenchArgs,
-    /// A job log of one cluster besides the drawn jobs (.swf, .swf.gz or .swf.xz): how long it
-    /// takes.
+    /// A job log of one cluster (.swf, .swf.gz or .swf.xz). `simulate` runs it besides the drawn
+    /// jobs; `reserve` books its jobs to see how the time of a fit grows.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Processors of the cluster that the log is of.

@@ -3,12 +3,17 @@
 import csv
 import json
 import math
+import random
 import statistics
 from collections import defaultdict
 
 # Student's t, 97.5 %, by degrees of freedom from 1 on.
 T_975 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
 T_975 += [2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086]
+
+WEEK_S = 7 * 86_400
+# How often the weeks are drawn anew.
+DRAWS = 2000
 
 PLACED_ALIKE = ["worst-fit", "close-to-files", "cluster-minimization", "connected-cluster-minimization"]
 SPLIT_ALSO = ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"]
@@ -41,6 +46,34 @@ def interval(values):
     """Mean of one value a seed, with its interval of 95 %."""
     mean = statistics.mean(values)
     return f"{mean:.3g} ± {half_width(values):.2g}" if len(values) > 1 else f"{mean:.3g}"
+
+
+def number(value):
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def weekly(runs, column):
+    """Of the jobs submitted in each week: how many, and the sum of a column, over all runs."""
+    weeks = defaultdict(lambda: [0, 0.0])
+    for rows in runs:
+        for row in rows:
+            if row[column]:
+                week = weeks[int(float(row["submitted_s"]) // WEEK_S)]
+                week[0] += 1
+                week[1] += float(row[column])
+    return weeks
+
+
+def resampled(one, other):
+    """The mean of one less that of the other, where the load is another sample of the weeks: the
+    same weeks for both (paired block bootstrap; Künsch 1989), with its interval of 95 %."""
+    weeks = sorted(set(one) | set(other))
+    ratio = lambda of, drawn: sum(of[w][1] for w in drawn) / max(sum(of[w][0] for w in drawn), 1)
+    less = lambda drawn: ratio(one, drawn) - ratio(other, drawn)
+    chance = random.Random(1)
+    values = sorted(less(chance.choices(weeks, k=len(weeks))) for _ in range(DRAWS))
+    low, high = values[round(0.025 * DRAWS)], values[round(0.975 * DRAWS) - 1]
+    return f"{number(less(weeks))} ({number(low)} to {number(high)})"
 
 
 def rows_of(folder):

@@ -10,11 +10,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::ClusterLog;
 use super::report::Report;
 
-pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
+pub(super) fn bench(place: &Path, quick: bool, log: Option<&ClusterLog>) -> Result<Report> {
     let mut report = Report::new("reserve");
-    timelines::bench(&mut report, quick)?;
+    timelines::bench(&mut report, quick, log)?;
     search::bench(&mut report, quick)?;
     flexco::bench(&mut report, quick)?;
     plane::bench(&mut report, place, quick)?;

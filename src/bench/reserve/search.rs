@@ -86,8 +86,8 @@ fn wanted(ledgers: &Ledgers, end: u64, chance: &mut StdRng) -> Coallocation {
     let near: Vec<usize> = index::sample(chance, names.len(), 2 * ABLE).into_vec();
     let part = |component: usize, chance: &mut StdRng| Part {
         component: ComponentIndex(component as u32),
-        resources: Resources::processors(PROCESSORS / 2 - 4 * component as u32),
-        length: DurationMs(2 * HOUR),
+        resources: Resources::processors(PROCESSORS * 3 / 8 - 4 * component as u32),
+        length: DurationMs(HOUR),
         sites: index::sample(chance, near.len(), ABLE)
             .into_iter()
             .map(|at| names[near[at]].clone())

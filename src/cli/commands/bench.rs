@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::bench::{self, Bench, CallsPlan, ClusterLog, Figure, Plan, Report};
-use crate::cli::args_bench::{BenchArgs, BenchCommand, SimulateBenchArgs};
+use crate::cli::args_bench::{BenchArgs, BenchCommand, LogBenchArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 
@@ -15,11 +15,8 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
         BenchCommand::Recover(args) => (Bench::Recover, args),
         BenchCommand::Run(args) => (Bench::Run, args),
         BenchCommand::Place(args) => (Bench::Place, args),
-        BenchCommand::Reserve(args) => (Bench::Reserve, args),
-        BenchCommand::Simulate(SimulateBenchArgs { every, log, processors }) => {
-            let log = log.clone().map(|file| ClusterLog { file, processors: *processors });
-            (Bench::Simulate(log), every)
-        }
+        BenchCommand::Reserve(args) => (Bench::Reserve(log_of(args)), &args.every),
+        BenchCommand::Simulate(args) => (Bench::Simulate(log_of(args)), &args.every),
         BenchCommand::Sites { full } => {
             let plan =
                 Plan { bench: Bench::Sites { full: *full }, directory: ".".into(), quick: false };
@@ -48,6 +45,10 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
     let report = bench::run(&plan).map_err(failed)?;
     context.out.answer(&report, table)?;
     Ok(Exit::Done)
+}
+
+fn log_of(args: &LogBenchArgs) -> Option<ClusterLog> {
+    args.log.clone().map(|file| ClusterLog { file, processors: args.processors })
 }
 
 /// What was slow is only told; what was wrong is an error.

@@ -52,7 +52,7 @@ done < "$year/logs.txt"
 place() {
     "${COSPAN:-cospan}" simulate "$to/grid.toml" --config "$here/control-plane.toml" --to "$to/$2" \
         --policy "$1" --log "$to/grid.swf" --split random --input-size 100MB,1GB,5GB --seeds "${SEEDS:-1}" \
-        --jobs "${JOBS:-4000}" "${@:3}" > "$to/$2.txt"
+        --jobs "${JOBS:-67831}" "${@:3}" > "$to/$2.txt"
 }
 
 for policy in worst-fit close-to-files cluster-minimization connected-cluster-minimization \

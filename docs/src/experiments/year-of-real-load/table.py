@@ -7,7 +7,6 @@ difference, job by job.
 
 import csv
 import json
-import random
 import statistics
 import sys
 from collections import defaultdict
@@ -16,14 +15,11 @@ from pathlib import Path
 from figure import lost_through_the_year
 
 sys.path.append(str(Path(__file__).parent.parent))
-from shared import half_width, head, line, write_seeds  # noqa: E402
+from shared import half_width, head, line, number, resampled, weekly, write_seeds  # noqa: E402
 
 TITLES = {"rerunnable": "placed again", "not rerunnable": "not placed again"}
 # Calls to sites take up to 50 ms each way; a run time is seen that much longer or shorter.
 SLACK_S = 0.5
-WEEK_S = 7 * 86_400
-# How often the weeks are drawn anew.
-DRAWS = 2000
 LINES = [
     ("components killed by failing nodes", "killed"),
     ("jobs that a failing node struck", "struck"),
@@ -35,10 +31,6 @@ LINES = [
     ("mean delay of a job that was struck and done (h)", "mean_delay_h"),
     ("longest delay of one (h)", "longest_delay_h"),
 ]
-
-
-def number(value):
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def interval(values):
@@ -150,42 +142,19 @@ def main():
     write_seeds(to)
 
 
-def weekly(runs, column):
-    """Of the jobs submitted in each week: how many, and the sum of a column, over all seeds."""
-    weeks = defaultdict(lambda: [0, 0.0])
-    for rows, _ in runs:
-        for row in rows.values():
-            if row[column]:
-                week = weeks[int(float(row["submitted_s"]) // WEEK_S)]
-                week[0] += 1
-                week[1] += float(row[column])
-    return weeks
-
-
-def resampled(one, other):
-    """The mean of one less that of the other, where the load is another sample of the weeks: the
-    same weeks for both (paired block bootstrap; Künsch 1989), with its interval of 95 %."""
-    weeks = sorted(set(one) | set(other))
-    ratio = lambda of, drawn: sum(of[w][1] for w in drawn) / max(sum(of[w][0] for w in drawn), 1)
-    less = lambda drawn: ratio(one, drawn) - ratio(other, drawn)
-    chance = random.Random(1)
-    values = sorted(less(chance.choices(weeks, k=len(weeks))) for _ in range(DRAWS))
-    low, high = values[round(0.025 * DRAWS)], values[round(0.975 * DRAWS) - 1]
-    return f"{number(less(weeks))} ({number(low)} to {number(high)})"
-
-
 def by_weeks(to, policies):
     """What would differ had the year had other weeks."""
     columns = ["wait_s", "response_s", "bounded_slowdown"]
+    rows_of = lambda runs: [rows.values() for rows, _ in runs]
     head("weeks resampled", "wait with failures less without (s)",
          *(f"{column.removesuffix('_s').replace('_', ' ')} less Worst-Fit's" for column in columns))
     first = None
     for policy in policies:
         calm, disturbed = with_and_without(to, policy)
         again = [run for (label, _), run in disturbed.items() if label != "not rerunnable"]
-        of = {column: weekly(again, column) for column in columns}
+        of = {column: weekly(rows_of(again), column) for column in columns}
         first = first or of
-        cells = [resampled(of["wait_s"], weekly(calm.values(), "wait_s"))]
+        cells = [resampled(of["wait_s"], weekly(rows_of(calm.values()), "wait_s"))]
         cells += ["-" if of is first else resampled(of[c], first[c]) for c in columns]
         line(policy, *cells)
 
