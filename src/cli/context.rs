@@ -49,7 +49,8 @@ impl Context {
         }
     }
 
-    fn names_server(&self) -> bool {
+    /// Whether a server is named, other than by the configuration.
+    pub(crate) fn names_server(&self) -> bool {
         self.global.server.is_some() || self.environment.server.is_some()
     }
 

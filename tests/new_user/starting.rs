@@ -31,6 +31,8 @@ fn a_server_in_the_background_is_started_once_and_stopped_once() {
     assert!(first.contains("the server answers at http://127.0.0.1:"), "{first}");
     assert!(first.contains(&log.display().to_string()) && first.contains(stop), "{first}");
     assert!(log.exists() && user.home().join("here/files").is_dir());
+    let sites = user.must(&format!("{CONFIG}cospan site list -o json"));
+    assert!(sites.contains("\"usable\"") && !sites.contains("\"unknown\""), "{sites}");
     let second = user.must(&format!("{CONFIG}cospan serve --background"));
     assert!(second.contains("runs here already"), "{second}");
     let address = |said: &str| said.split(" at ").nth(1).unwrap().to_owned();

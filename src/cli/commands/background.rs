@@ -20,6 +20,8 @@ use crate::serve::running::Running;
 const LOG: &str = "server.log";
 /// Longest wait until it answers: a large store takes a while to be read.
 const READY_MAX: Duration = Duration::from_secs(120);
+/// Longest wait for its sites once it answers.
+const SITES_MAX: Duration = Duration::from_secs(2);
 /// Longest wait until it has ended; it gives itself ten seconds.
 const STOP_MAX: Duration = Duration::from_secs(30);
 /// Between two looks.
@@ -43,6 +45,7 @@ pub(crate) fn start(context: &mut Context, data: &Path) -> Result<Exit, CliError
     loop {
         match look(data)? {
             Some(running) if running.process == child.id() => {
+                hear_sites(context);
                 return told(context, data, &running, "the server answers");
             }
             _ => still_alive(&mut child, &mut log, begin)?,
@@ -57,6 +60,21 @@ pub(crate) fn start(context: &mut Context, data: &Path) -> Result<Exit, CliError
                 format!("its log says what it does: {}", file.display()),
             ));
         }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Waits a little for the first word of each site: whoever lists them next is not to find them
+/// unknown. One that does not answer keeps nobody.
+fn hear_sites(context: &Context) {
+    if context.names_server() {
+        return;
+    }
+    let begun = Instant::now();
+    while let Ok(client) = context.client()
+        && client.sites().is_ok_and(|list| list.sites.iter().any(|site| site.state == "unknown"))
+        && begun.elapsed() < SITES_MAX
+    {
         std::thread::sleep(LOOK);
     }
 }
