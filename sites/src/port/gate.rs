@@ -37,7 +37,8 @@ pub struct Peer {
     pub attempt: Attempt,
     /// Its site.
     pub site: SiteName,
-    /// The host its wrapper waits on.
+    /// The host its wrapper waits on; of several nodes all, as its batch system writes them
+    /// (`n[1-3]`), its own first.
     pub host: String,
     /// Its processors.
     pub processors: u32,

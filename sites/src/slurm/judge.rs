@@ -137,7 +137,7 @@ mod tests {
     fn of_job(number: &str) -> Evidence {
         let wrapper = ProcessName { pid: 12, start: 34 };
         let (host, boot) = ("n1".to_owned(), "b".to_owned());
-        let ready = Ready { host, wrapper, boot, job: Some(number.to_owned()) };
+        let ready = Ready { host, wrapper, boot, job: Some(number.to_owned()), nodes: None };
         Evidence { ready: Some((ready, Timestamp(1))), ..Evidence::default() }
     }
 

@@ -103,7 +103,9 @@ impl Evidence {
 
     /// Where it stands, if its processes live.
     pub(crate) fn standing(&self) -> Observation {
-        let host = || self.ready.as_ref().map_or("", |(ready, _)| &ready.host).into();
+        // Where it runs, for people and for its siblings: all of its nodes.
+        let nodes = |ready: &Ready| ready.nodes.as_ref().unwrap_or(&ready.host).as_str().into();
+        let host = || self.ready.as_ref().map_or_else(|| "".into(), |(ready, _)| nodes(ready));
         match (self.last_word(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
             (None, Some((_, at)), _) => Observation::Begun(Begun { host: host(), at: *at }),

@@ -28,7 +28,13 @@ pub struct Ready {
     pub boot: String,
     /// The number under which a batch system started it.
     pub job: Option<String>,
+    /// All nodes that a batch system gave it, as that writes them, if there are several:
+    /// `n[1-3]`.
+    pub nodes: Option<String>,
 }
+
+/// Most characters of a list of nodes: it is kept with its job.
+const NODES_MAX: usize = 2_048;
 
 /// The lines of a state file, or `None` unless it is complete and this attempt's.
 pub fn complete_lines(bytes: &[u8], tag: Tag) -> Option<Vec<&str>> {
@@ -54,7 +60,13 @@ pub fn ready(bytes: &[u8], tag: Tag) -> Option<Ready> {
         wrapper: process(&lines)?,
         boot: field(&lines, "boot")?.to_owned(),
         job: field(&lines, "job").map(str::to_owned),
+        nodes: field(&lines, "nodes").filter(|list| is_list(list)).map(str::to_owned),
     })
+}
+
+fn is_list(nodes: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,[]".contains(c);
+    (1..=NODES_MAX).contains(&nodes.len()) && nodes.chars().all(plain)
 }
 
 /// Reads `decision`; `None` also for one that closes the gate without its word.
@@ -142,6 +154,20 @@ mod tests {
         assert_eq!(ready(READY.as_bytes(), other), None);
         let longer = READY.replace("-0-1\n", "-0-12\n");
         assert_eq!(ready(longer.as_bytes(), tag()), None);
+    }
+
+    #[test]
+    fn several_nodes_are_read_as_their_batch_system_writes_them() {
+        let nodes = |line: &str| {
+            let text = READY.replace("end ", &format!("{line}\nend "));
+            ready(text.as_bytes(), tag()).unwrap().nodes
+        };
+        assert_eq!(nodes("nodes n[1-3,07],m").as_deref(), Some("n[1-3,07],m"));
+        assert_eq!(nodes("job 5"), None);
+        for odd in ["nodes ", "nodes a b", "nodes $(id)"] {
+            assert_eq!(nodes(odd), None, "{odd}");
+        }
+        assert_eq!(nodes(&format!("nodes {}", "n,".repeat(2_000))), None, "too many");
     }
 
     #[test]

@@ -13,10 +13,12 @@
 #
 # Below ROOT/attempts/TAG it leaves state files; one counts only if its last
 # line is `end TAG`:
-#   ready     host, pid, start time, boot id, the batch system's number: it waits at the gate
+#   ready     host, pid, start time, boot id, the batch system's number, its nodes if there are
+#             several (`n[1-3]`): it waits at the gate
 #   decision  `go` or `void`; made by ln, so exactly one wins
 #   begun     pid and start time of the payload, which leads its own session
-#   hosts     host, processors, site and rank of each component, if a job asks for it
+#   hosts     host, processors, site and rank of each component, if a job asks for it: a line for
+#             each of its nodes
 #   exit      how the payload ended
 #   trouble   why the site could not run it (then there is no `exit`)
 # Their modification times are the times of the events, by the site's clock.
@@ -248,9 +250,61 @@ take() {
     identity
     read -r host < /proc/sys/kernel/hostname || host=$(hostname)
     read -r boot < /proc/sys/kernel/random/boot_id || boot=-
-    printf 'host %s\npid %s\nstart %s\nboot %s\n%send %s\n' \
-        "$host" "$pid" "$start" "$boot" "${number:+job $number$nl}" "$tag" > ready \
+    # As the batch system writes it: what it means is said where it is told to payloads.
+    case $nodes in *[,[]*) [ "${#nodes}" -le 2000 ] || nodes= ;; *) nodes= ;; esac
+    case $nodes in *[!]A-Za-z0-9_.,[-]*) nodes= ;; esac
+    printf 'host %s\npid %s\nstart %s\nboot %s\n%s%send %s\n' \
+        "$host" "$pid" "$start" "$boot" "${number:+job $number$nl}" "${nodes:+nodes $nodes$nl}" \
+        "$tag" > ready \
         || trouble "cannot write ready"
+}
+
+# Puts the hosts of list $1 (`n[1-3,07],m`) into $expanded, `+` in between, and their number into
+# $many. It may be another site's: what is no such list comes to some end.
+expand() {
+    expanded= many=0 names=$1,
+    while [ -n "$names" ]; do
+        stem=${names%%[,[]*}
+        names=${names#"$stem"}
+        case $names in
+        ,*)
+            names=${names#,}
+            add_host "$stem"
+            ;;
+        *)
+            ranges=${names#?} behind=${names#*]}
+            ranges=${ranges%%]*},
+            names=${behind#*,} behind=${behind%%,*}
+            while [ -n "$ranges" ]; do
+                add_range "${ranges%%,*}"
+                ranges=${ranges#*,}
+            done
+            ;;
+        esac
+    done
+    [ "$many" -gt 0 ] || { expanded=$1 many=1; }
+}
+
+add_host() {
+    [ "$many" -lt 4096 ] && [ -n "$1" ] || return 0
+    expanded=$expanded${expanded:++}$1
+    many=$((many + 1))
+}
+
+# Numbers keep their zeros in front, which would make them octal.
+add_range() {
+    first=${1%%-*} last=${1##*-}
+    case $first$last in '' | *[!0-9]*) return 0 ;; esac
+    width=${#first}
+    first=${first#"${first%%[!0]*}"} last=${last#"${last%%[!0]*}"}
+    first=${first:-0} last=${last:-0}
+    [ "${#last}" -le 9 ] || return 0
+    while [ "$first" -le "$last" ] && [ "$many" -lt 4096 ]; do
+        padded=$first
+        while [ "${#padded}" -lt "$width" ]; do padded=0$padded; done
+        add_host "$stem$padded$behind"
+        first=$((first + 1))
+    done
 }
 
 # Reads `decision`; true if it is a complete `go`. Ends the wrapper if it is `void`.
@@ -270,7 +324,8 @@ decided() {
         start_by_ms) start_by_ms=$a ;;
         rank) rank=$a ;;
         peer)
-            hosts=$hosts${hosts:+,}$e sites=$sites${sites:+,}$c counts=$counts${counts:+,}$d
+            expand "$e"
+            hosts=$hosts${hosts:+,}$expanded sites=$sites${sites:+,}$c counts=$counts${counts:+,}$d
             size=$((size + 1))
             ;;
         end) [ "$a" != "$tag" ] || complete=1 ;;
@@ -538,12 +593,19 @@ attend() {
     finish "${ending:+$ending }$cause"
 }
 
-# Lists the components for a parallel program, a line each, by rank.
+# Lists the components for a parallel program by rank, a line for each of their nodes. They share
+# its processors evenly, as far as anybody here knows; the first have what is over.
 list_hosts() {
     while read -r key a b c d e; do
-        [ "$key" != peer ] || printf '%s %s %s %s\n' "$e" "$d" "$c" "$a"
+        [ "$key" = peer ] || continue
+        expand "$e"
+        while [ "$many" -gt 0 ]; do
+            share=$(((d + many - 1) / many))
+            printf '%s %s %s %s\n' "${expanded%%+*}" "$share" "$c" "$a"
+            expanded=${expanded#*+} many=$((many - 1)) d=$((d - share))
+        done
     done < decision > hosts || trouble "cannot write hosts"
-    export COSPAN_HOSTS_FILE="$attempt/hosts" COSPAN_LEADER="${hosts%%,*}"
+    export COSPAN_HOSTS_FILE="$attempt/hosts" COSPAN_LEADER="${hosts%%[,+]*}"
 }
 
 # Tells the payload about its round.
@@ -681,10 +743,10 @@ main() {
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
-    bell= batch= number= over= exit_word= void_word= session=
+    bell= batch= number= nodes= over= exit_word= void_word= session=
     case ${3-} in
     bell) bell=1 ;;
-    batch) batch=1 number=${SLURM_JOB_ID-} ;;
+    batch) batch=1 number=${SLURM_JOB_ID-} nodes=${SLURM_JOB_NODELIST-} ;;
     esac
     [ -z "$bell" ] || can_listen || unhook
     # Else `srun` in a payload would get what our submission exported: nothing.

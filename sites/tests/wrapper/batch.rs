@@ -54,6 +54,25 @@ fn a_payload_that_ends_by_itself_has_its_own_code() {
 }
 
 #[test]
+fn all_nodes_of_a_batch_job_stand_in_ready_as_they_were_written() {
+    let given = |list: &str, more: &[&str]| {
+        let mut shell = vec!["env".to_owned(), format!("SLURM_JOB_NODELIST={list}")];
+        shell.extend(shells().swap_remove(0));
+        let bench = Bench::new(shell);
+        let wrapper = bench.at_gate_with(more, &script("exit 0"));
+        let ready = state::ready(&fs::read(bench.path("ready")).unwrap(), our_tag()).unwrap();
+        assert_eq!(bench.decide(GateState::Opened), GateState::Opened);
+        assert!(wrapper.wait().success());
+        ready.nodes
+    };
+    assert_eq!(given("n[1-3,07],m", &["batch"]).as_deref(), Some("n[1-3,07],m"));
+    for (list, more) in [("n1", &["batch"][..]), ("n[1-3]", &[]), ("a,b\nend x", &["batch"])] {
+        assert_eq!(given(list, more), None, "{list}");
+    }
+    assert_eq!(given(&"n,".repeat(1_500), &["batch"]), None, "it would be longer than any file");
+}
+
+#[test]
 fn a_start_in_the_sites_time_is_kept_whenever_its_gate_was_seen_open() {
     with_each_shell(|bench| {
         let wrapper = bench.at_gate_with(&["batch"], &script("date +%s%3N"));

@@ -54,6 +54,10 @@ fn the_wall_time_holds_also_if_the_warning_is_due_at_once() {
 }
 
 fn with_peers(bench: &Bench, lists_hosts: bool) -> String {
+    with_peers_at(bench, lists_hosts, [("n17", 8), ("fs3.leiden", 2)])
+}
+
+fn with_peers_at(bench: &Bench, lists_hosts: bool, at: [(&str, u32); 2]) -> String {
     let mut command = script(
         "echo $COSPAN_RANK of $COSPAN_SIZE by $COSPAN_HOSTS; \
          echo $COSPAN_LEADER; cat $COSPAN_HOSTS_FILE < /dev/null",
@@ -67,7 +71,8 @@ fn with_peers(bench: &Bench, lists_hosts: bool) -> String {
         host: host.into(),
         processors,
     };
-    go.peers = vec![peer("delft", "n17", 8), peer("leiden", "fs3.leiden", 2)];
+    let [delft, leiden] = at;
+    go.peers = vec![peer("delft", delft.0, delft.1), peer("leiden", leiden.0, leiden.1)];
     let wrapper = bench.at_gate(&command);
     assert_eq!(bench.decide_as(GateState::Opened, &go), GateState::Opened);
     wrapper.signal(Signal::USR2);
@@ -82,6 +87,27 @@ fn a_parallel_program_finds_all_components_in_a_file_by_rank() {
         let expected = "1 of 2 by n17,fs3.leiden\nn17\nn17 8 delft 0\nfs3.leiden 2 leiden 1\n";
         assert_eq!(printed, expected);
     });
+}
+
+#[test]
+fn all_nodes_of_a_component_are_told_each_with_its_share() {
+    with_each_shell(|bench| {
+        let printed = with_peers_at(bench, true, [("n[08-10,3]-ib", 6), ("login,c1", 3)]);
+        let told = "1 of 2 by n08-ib+n09-ib+n10-ib+n3-ib,login+c1\nn08-ib\n";
+        let listed = "n08-ib 2 delft 0\nn09-ib 2 delft 0\nn10-ib 1 delft 0\nn3-ib 1 delft 0\n\
+                      login 2 leiden 1\nc1 1 leiden 1\n";
+        assert_eq!(printed, format!("{told}{listed}"));
+    });
+}
+
+#[test]
+fn a_list_of_nodes_that_is_none_comes_to_an_end() {
+    for odd in ["n[1-", "n[", "[]", "n[a-z]", ",,[,", "n[5-2]", "n]1[", "n[1-999999999999]"] {
+        with_each_shell(|bench| {
+            let printed = with_peers_at(bench, true, [(odd, 6), ("c1", 3)]);
+            assert!(printed.ends_with("c1 3 leiden 1\n"), "{odd}: {printed}");
+        });
+    }
 }
 
 #[test]
