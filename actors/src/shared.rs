@@ -364,7 +364,7 @@ impl Shared {
         self.metrics.held.add(held(new) - held(old));
         hold(&self.metrics.reservations, old, -1);
         hold(&self.metrics.reservations, new, 1);
-        if new.untold().next().is_some() {
+        if new.owes_word() {
             self.actors.notifier.look(&());
         }
         if old.phase.kind() != new.phase.kind() {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::KeyName;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Job, Wish};
 use cospan_domain::placement::{DefaultPolicies, PlacementRequest};
 
 /// A specification that was found to be valid, and what it asks of sites.
@@ -77,8 +77,9 @@ impl Recent {
 
     /// What a job needs; `defaults` serve jobs that name no policy, and are always the same.
     pub fn request_of(&self, job: &Job, defaults: &DefaultPolicies) -> Arc<PlacementRequest> {
-        // What one avoids that failed somewhere is its own affair.
-        if job.components.iter().any(|component| !component.avoid.is_empty()) {
+        // What one avoids that failed somewhere is its own affair, and which start is wanted now.
+        let avoids = job.components.iter().any(|component| !component.avoid.is_empty());
+        if avoids || job.wish != Wish::AsSubmitted {
             return Arc::new(PlacementRequest::of_job(job, defaults));
         }
         let is_it = |known: &Known| Arc::ptr_eq(&known.spec, &job.spec);

@@ -185,6 +185,7 @@ impl Messenger for SimMessenger {
                 self.call_faults.takes_message(site, notification.id, self.clock.now())
             }
             Notice::JobEnded(job) => self.end(&job, address),
+            Notice::Start { .. } => true,
         };
         let arrives = if taken { Ok(()) } else { Err("not delivered".into()) };
         async { arrives }.boxed()

@@ -62,7 +62,7 @@ fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
 fn wide(components: usize, flexible: bool) -> JobSpec {
     let mut spec = job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
-    let wish = ReservationWish { window, tolerance: MINUTE, flexible };
+    let wish = ReservationWish { window, tolerance: MINUTE, flexible, ..Default::default() };
     spec.run.reservation = Some(wish);
     spec
 }

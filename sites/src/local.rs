@@ -73,6 +73,8 @@ pub struct LocalConfig {
     pub labels: Labels,
     /// Environment of the payloads; nothing else of ours reaches them.
     pub environment: BTreeMap<String, String>,
+    /// Whether it grants reservations.
+    pub reservations: bool,
     /// The shell that runs the wrapper.
     pub shell: PathBuf,
     /// From TERM to KILL when an attempt is ended.
@@ -108,6 +110,7 @@ impl LocalConfig {
             total,
             labels: Labels::new(),
             environment: [("PATH".to_owned(), path.to_owned())].into(),
+            reservations: true,
             shell: "/bin/sh".into(),
             grace: DurationMs::from_secs(5),
             poll: DurationMs::from_secs(5),
@@ -362,7 +365,7 @@ impl Site for LocalSite {
     }
 
     fn reservations(&self) -> Option<&dyn Reservations> {
-        Some(self)
+        self.shared.config.reservations.then_some(self)
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {

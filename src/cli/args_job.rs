@@ -10,6 +10,7 @@ use super::ids::IdList;
 use crate::api::v1::Length;
 use crate::api::v1::control::StateName;
 use crate::api::v1::moment::Moment;
+use crate::api::v1::reservation::Wanted;
 use crate::client::JobFilter;
 
 /// `submit`
@@ -63,6 +64,14 @@ pub(crate) struct SubmitArgs {
     /// With --start: or up to so much later.
     #[arg(long, requires = "start", value_name = "DURATION")]
     pub(crate) within: Option<Length>,
+    /// Whether each job wants a promised start: `if-needed` claims idle processors first, and has
+    /// sites asked for a promise once that was in vain for --reserve-after. In place of `wanted` in
+    /// `[reservation]`.
+    #[arg(long, value_enum, conflicts_with = "reservation", value_name = "WHEN")]
+    pub(crate) reserve: Option<Wanted>,
+    /// With --reserve if-needed: how long. [default: 10m, or half the time until the latest start]
+    #[arg(long, requires = "reserve", value_name = "DURATION")]
+    pub(crate) reserve_after: Option<Length>,
     /// Have each job run on the processors of this reservation, with others that name it. In place
     /// of `[reservation]` in the job file.
     #[arg(long, conflicts_with = "start", value_name = "NAME")]

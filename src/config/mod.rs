@@ -29,8 +29,8 @@ pub use section::{OptionDoc, Section, SectionDoc};
 pub use value::{Auto, SecretUrl, Value};
 
 use sections::{
-    Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, PriorityRule, Queue, Server, Site,
-    SiteDefaults, Store,
+    Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, PriorityRule, Queue, Reservations,
+    Server, Site, SiteDefaults, Store,
 };
 use table::{Places, Reader, sub_table, sub_tables, unknown_keys};
 
@@ -57,6 +57,8 @@ pub struct Config {
     pub sites: SiteDefaults,
     /// `[notify]`
     pub notify: Notify,
+    /// `[reservations]`
+    pub reservations: Reservations,
     /// `[chaos]`
     pub chaos: Chaos,
     /// `[log]`
@@ -203,6 +205,7 @@ fn describe_all() -> Vec<SectionDoc> {
         Claim::describe(),
         SiteDefaults::describe(),
         Notify::describe(),
+        Reservations::describe(),
         Chaos::describe(),
         Log::describe(),
         Site::describe(),
@@ -223,6 +226,7 @@ fn read(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Opt
     let claim = one(root, problems, places);
     let sites = one(root, problems, places);
     let notify = one(root, problems, places);
+    let reservations = one(root, problems, places);
     let chaos = one(root, problems, places);
     let log = one(root, problems, places);
     let site = several(root, problems, places);
@@ -238,6 +242,7 @@ fn read(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Opt
         claim: claim?,
         sites: sites?,
         notify: notify?,
+        reservations: reservations?,
         chaos: chaos?,
         log: log?,
         site,

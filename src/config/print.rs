@@ -19,6 +19,7 @@ pub fn show(config: &Config, annotated: bool) -> String {
     section(&mut text, &config.claim, annotated);
     section(&mut text, &config.sites, annotated);
     section(&mut text, &config.notify, annotated);
+    section(&mut text, &config.reservations, annotated);
     section(&mut text, &config.chaos, annotated);
     section(&mut text, &config.log, annotated);
     config.site.iter().for_each(|site| section(&mut text, site, annotated));

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
 use cospan_actors::api::command::Ask;
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::JobId;
 use serde::Deserialize;
 
@@ -24,6 +25,7 @@ use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
 use crate::api::v1::shape::{KeyText, SiteText};
 use crate::api::v1::shared::SharedReport;
+use crate::keys::Role;
 
 /// Rows of a page, unless told otherwise, and at most.
 const PAGE: usize = 100;
@@ -165,6 +167,6 @@ pub(super) async fn change(
     let to: ReservationDocument = body::read_json(&request, payload, &edge.settings).await?;
     let wish = to.own().map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
     wish.validate().map_err(|error| Problem::new(Code::BadWindow, error.to_string()))?;
-    let wish = Some(wish);
+    let wish = Some(ReservationWish { exempt: caller.has(Role::Operator), ..wish });
     order_one(&edge, &caller, query::job_id(&id)?, |job| Ask::ChangeReservation { job, wish }).await
 }

@@ -9,6 +9,7 @@ use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, post};
 use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName};
 use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec, SpecLimits};
 use cospan_domain::job::state::Idempotency;
@@ -192,7 +193,12 @@ fn submissions(
     let named_by = body.key.as_ref().map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
     let uncapped = caller.has(Role::Priority);
     let (mut submissions, mut origins) = (Vec::new(), Vec::new());
-    for (index, Asked { spec, names_class }) in specs {
+    let exempt = caller.has(Role::Operator);
+    for (index, Asked { mut spec, names_class }) in specs {
+        if exempt && spec.run.reservation.is_some() {
+            let run = &mut Arc::make_mut(&mut spec).run;
+            run.reservation = run.reservation.map(|wish| ReservationWish { exempt, ..wish });
+        }
         let task = spec.run.task.as_ref().map(|task| task.index);
         let place = (body.is_array.then_some(index), task);
         let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
@@ -233,6 +239,8 @@ fn specs(
     if let [(_, asked)] = &specs[..]
         && !is_array
         && asked.spec.run.task.is_none()
+        // Times may be relative to when they are read.
+        && asked.spec.run.reservation.is_none()
     {
         repeated::remember(bytes, asked);
     }

@@ -254,7 +254,10 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
             }
             summary
         }
-        Wait::Placement => promised::told(job).unwrap_or_else(|| placement(explanation, standing)),
+        Wait::Placement => promised::told(job).unwrap_or_else(|| {
+            let summary = placement(explanation, standing);
+            promised::needed(job).map_or(summary.clone(), |needed| format!("{summary}; {needed}"))
+        }),
         Wait::NotSubmitted => placement(explanation, standing),
     }
 }

@@ -1,12 +1,14 @@
 //! Where a job stands that is to be promised a start, in words.
 
 use cospan_domain::job::state::{Job, Phase, Reservation};
+use cospan_domain::reserve::StartWindow;
 
 use crate::api::v1::Instant;
+use crate::api::v1::reservation::{asks_at, unreserved};
 
 /// What it waits for; `None` if that is no start that it is to be promised.
 pub(super) fn told(job: &Job) -> Option<String> {
-    job.reservation_wish()?;
+    job.reservation_wish().filter(|_| !job.claims_first() || job.is_being_promised())?;
     match (&job.phase, &job.reservation) {
         (Phase::Queued { .. }, Some(reservation)) if !reservation.spent => {
             Some(asking(reservation))
@@ -20,11 +22,34 @@ pub(super) fn told(job: &Job) -> Option<String> {
                 true => "; it is moved to an earlier start once its sites have more free",
                 false => "",
             };
-            let held = held(job, reservation);
-            Some(format!("it starts at {start}, as promised: {held}{flexible}"))
+            let (held, claimed) = (held(job, reservation), claimed(job, reservation));
+            Some(format!("it starts at {start}, as promised: {held}{claimed}{flexible}"))
         }
         _ => None,
     }
+}
+
+/// What happens to a job that waits for idle processors if it goes on to; `None` if nothing does.
+pub(super) fn needed(job: &Job) -> Option<String> {
+    let StartWindow { earliest, latest } = job.reservation_wish()?.window;
+    if !job.claims_first() || job.reservation_asked_at().is_none() {
+        return None;
+    }
+    let latest = Instant(latest);
+    let Some(at) = asks_at(job).map(Instant) else {
+        return Some(format!(
+            "no site is asked to promise it a start any more; it fails at {latest}"
+        ));
+    };
+    let refused = match job.reservation {
+        Some(_) => "no site granted it a start; ",
+        None => "",
+    };
+    let earliest = Instant(earliest.max(at.0));
+    Some(format!(
+        "{refused}if it still waits at {at}, sites are asked to promise it a start from {earliest} to \
+         {latest}"
+    ))
 }
 
 fn asking(reservation: &Reservation) -> String {
@@ -36,6 +61,19 @@ fn asking(reservation: &Reservation) -> String {
         ),
         None => format!("sites were asked for its reservations: {answers} answer(s)"),
     }
+}
+
+/// What of it is not promised.
+fn claimed(job: &Job, reservation: &Reservation) -> String {
+    let late = reservation.claims_for();
+    let told = unreserved(job).map(|one| {
+        let (name, site) = (one.component, one.site);
+        format!(
+            "; {name} is NOT reserved: it is claimed at the start at {site} if processors are idle \
+             there, and the others wait for it up to {late}"
+        )
+    });
+    told.collect()
 }
 
 fn held(job: &Job, reservation: &Reservation) -> String {

@@ -62,6 +62,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
             site_error_threshold: sites.site_error_threshold,
             probe_interval: sites.probe_interval,
             probe_interval_max: sites.probe_interval_max,
+            no_show: config.reservations.no_show,
             ..SiteParameters::default()
         },
         contact: ContactParameters {
@@ -125,6 +126,9 @@ fn job(config: &Config) -> JobParameters {
         avoid_for: claim.avoid_for,
         backoff_max: claim.backoff_max,
         max_input_losses: claim.max_input_losses,
+        reservation_share: config.reservations.most_share,
+        reservation_ahead: config.reservations.most_ahead,
+        reservation_notice: config.reservations.notice,
         ..JobParameters::default()
     }
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use cospan_actors::api::ControlPlane;
 use cospan_actors::notifier::{Messenger, Notice};
-use cospan_domain::job::state::Phase;
+use cospan_domain::job::state::{Job, NoticeKind, Phase, StartNotice};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::last_words;
+use crate::api::v1::Instant;
 use crate::api::v1::job::JobRow;
 use crate::api::v1::last_words::LastWordsReport;
 
@@ -75,6 +76,7 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
                 "id": notification.id.0,
             })
         }
+        Notice::Start { job, notice } => of_a_start(job, notice),
         Notice::JobEnded(job) => {
             let row = JobRow::from(&**job);
             let reason = match &job.phase {
@@ -100,6 +102,25 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
             body
         }
     }
+}
+
+/// A promised start that comes, or was moved.
+fn of_a_start(job: &Job, notice: &StartNotice) -> serde_json::Value {
+    let (row, start) = (JobRow::from(job), Instant(notice.start));
+    let name = row.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let what = match notice.kind {
+        NoticeKind::StartsSoon => "starts at",
+        NoticeKind::StartMoved => "was moved: it starts at",
+    };
+    json!({
+        "kind": notice.kind.as_str(),
+        "job": row.id,
+        "name": row.name,
+        "owner": row.owner,
+        "at_ms": notice.at.0,
+        "start": start,
+        "text": format!("job {}{name} {what} {start}, as promised", row.id),
+    })
 }
 
 #[cfg(test)]

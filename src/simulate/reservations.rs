@@ -22,6 +22,9 @@ pub struct Reservations {
     pub within: DurationMs,
     /// Whether what is promised may be brought forward.
     pub flexible: bool,
+    /// How long their processors are claimed before sites are asked; `None`: sites are asked at
+    /// once.
+    pub reserve_after: Option<DurationMs>,
 }
 
 /// Draws who wants one, job by job.
@@ -37,10 +40,17 @@ impl Wishes {
 
     /// What a job wants that is submitted then.
     pub(super) fn draw(&mut self, submitted: Timestamp) -> Option<ReservationWish> {
-        let Reservations { share, ahead, within, flexible } = self.reservations?;
+        let Reservations { share, ahead, within, flexible, reserve_after } = self.reservations?;
         let wants = self.chance.random::<f64>() < share;
         let earliest = submitted + ahead;
         let window = StartWindow::new(earliest, earliest + within);
-        wants.then_some(ReservationWish { window, tolerance: TOLERANCE.min(within), flexible })
+        let tolerance = TOLERANCE.min(within);
+        wants.then_some(ReservationWish {
+            window,
+            tolerance,
+            flexible,
+            reserve_after,
+            ..ReservationWish::default()
+        })
     }
 }

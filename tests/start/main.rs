@@ -4,11 +4,15 @@
 
 mod damage;
 mod lost;
+mod needed;
+mod notices;
+mod quota;
 mod refusals;
 mod reserved;
 mod shared;
 mod tls;
 mod typed;
+mod unreserved;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -176,6 +176,7 @@ impl ControlPlane {
                 .map_err(|error| ApiRefusal::Unplaceable { index, problem: error.naming(name) })?;
         }
         self.check_within(by, &submission.spec).map_err(invalid)?;
+        self.check_quota(by, &submission.spec).map_err(invalid)?;
         let closed = submission.refuse_closed.then(|| closed_site(&request, &self.shapes()));
         if let Some((component, site, why)) = closed.flatten() {
             let spec = &submission.spec;
@@ -264,7 +265,7 @@ impl ControlPlane {
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shapes(&self) -> Arc<GridSnapshot> {
+    pub(super) fn shapes(&self) -> Arc<GridSnapshot> {
         let now = self.now();
         let mut shapes = self.lock_shapes();
         match &shapes.grid {

@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod handle;
+mod quota;
 pub mod starts;
 pub mod view;
 mod within;

@@ -135,7 +135,7 @@ impl View {
     }
 
     fn follow(&mut self, old: Option<&Arc<Job>>, new: Option<&Arc<Job>>) {
-        let untold = |job: Option<&Arc<Job>>| job.is_some_and(|job| job.untold().next().is_some());
+        let untold = |job: Option<&Arc<Job>>| job.is_some_and(|job| job.owes_word());
         if let Some(job) = old.or(new).filter(|_| untold(old) != untold(new)) {
             match untold(new) {
                 true => drop(self.untold.insert(job.id)),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::ReservationName;
 use cospan_domain::reserve::{Outcome, ReservationTag, Serial};
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::event::{Happened, SiteEvent};
@@ -116,6 +117,32 @@ impl Cluster {
                 None => drop(ctx.run_later(RETRY, Self::ask_shared)),
             }
         }));
+    }
+
+    /// Looks whether jobs make use of those that are given back otherwise.
+    pub(super) fn look_for_no_shows(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+        if self.record.is_writing() || self.record.has_commands() {
+            return;
+        }
+        let patience = self.shared.settings.site.no_show;
+        let due = |shared: &&SharedReservation| {
+            shared.no_show_at(patience).is_some_and(|due| due <= now) && !shared.is_over(now)
+        };
+        let shared = self.record.state().shared.iter().filter(due);
+        let due: Vec<(Serial, ReservationName, Timestamp)> =
+            shared.map(|one| (one.serial, one.wish.name.clone(), one.start())).collect();
+        if due.is_empty() {
+            return;
+        }
+        let view = self.shared.view.load();
+        for (serial, name, start) in due {
+            let mut jobs = view.jobs.values().filter(|job| job.shares() == Some(&name));
+            let used = jobs.any(|job| {
+                !job.is_final() || job.instants.started.is_some_and(|started| started >= start)
+            });
+            self.record.push(SiteCommand::SharedLookedAt { serial, used }, None);
+        }
+        self.turn(ctx);
     }
 
     /// Shows how many the site holds, and counts what was refused and lost.

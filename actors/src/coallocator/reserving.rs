@@ -11,7 +11,7 @@ use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
-    Acceptance, GridSite, GridSnapshot, PlacementRequest, rank_to_reserve,
+    Acceptance, GridSite, GridSnapshot, PlacementRequest, rank_to_reserve, rank_unreserved,
 };
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -38,8 +38,11 @@ pub(super) struct Told(JobId);
 impl Seeking {
     /// A job as it stands in the view.
     pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
-        match job.filter(|job| job.seeks_reservation()).map(|job| &job.phase) {
-            Some(Phase::Queued { not_before, .. }) => drop(self.jobs.insert(id, *not_before)),
+        let seeking = job.filter(|job| job.seeks_reservation());
+        match seeking.and_then(|job| Some((&job.phase, job.reservation_asked_at()?))) {
+            Some((Phase::Queued { not_before, .. }, asked_at)) => {
+                self.jobs.insert(id, asked_at.max(*not_before));
+            }
             Some(_) | None => drop(self.jobs.remove(&id)),
         }
     }
@@ -73,9 +76,10 @@ impl CoAllocator {
         self.wake_seeking(next.map(|next| next.since(now)), ctx);
     }
 
-    fn tell_sites(&mut self, job: JobId, candidates: Vec<Vec<Placement>>, ctx: &mut Context<Self>) {
+    fn tell_sites(&mut self, job: JobId, sites: Candidates, ctx: &mut Context<Self>) {
         self.seeking.told.insert(job);
-        self.order_job(job, JobCommand::Reserve { candidates }, Told(job), ctx);
+        let Candidates { reserved: candidates, unreserved } = sites;
+        self.order_job(job, JobCommand::Reserve { candidates, unreserved }, Told(job), ctx);
     }
 
     fn wake_seeking(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
@@ -98,9 +102,11 @@ fn sites_for(
     job: &Job,
     grid: &GridSnapshot,
     now: Timestamp,
-) -> Result<Vec<Vec<Placement>>, Timestamp> {
-    let candidates = candidates(shared, job, grid);
-    let waits = candidates.iter().any(Vec::is_empty) && may_change(grid);
+) -> Result<Candidates, Timestamp> {
+    let candidates = Candidates::of(shared, job, grid);
+    // Who can do without goes on without.
+    let may_wait = job.claims_first() || may_change(grid);
+    let waits = candidates.lack_some(job, grid) && may_wait;
     let latest = job.reservation_wish().map(|wish| wish.window.latest);
     match latest.filter(|latest| waits && now <= *latest) {
         Some(latest) => Err(latest + DurationMs(1)),
@@ -109,13 +115,40 @@ fn sites_for(
 }
 
 /// By component: where it would go, the best site first.
-fn candidates(shared: &Shared, job: &Job, grid: &GridSnapshot) -> Vec<Vec<Placement>> {
-    let defaults = &shared.settings.default_policies;
-    let of_component = |index| {
-        let request = PlacementRequest::of_one(job, ComponentIndex(index), defaults);
-        request.map(|request| rank_to_reserve(&request, grid)).unwrap_or_default()
-    };
-    (0..job.spec.components.len() as u32).map(of_component).collect()
+#[derive(Debug)]
+struct Candidates {
+    /// Of the sites that grant reservations.
+    reserved: Vec<Vec<Placement>>,
+    /// Of those that grant none, if its user lets it be claimed there.
+    unreserved: Vec<Vec<Placement>>,
+}
+
+impl Candidates {
+    fn of(shared: &Shared, job: &Job, grid: &GridSnapshot) -> Self {
+        let defaults = &shared.settings.default_policies;
+        let without = job.reservation_wish().is_some_and(|wish| wish.unreserved);
+        let indexes = (0..job.spec.components.len() as u32).map(ComponentIndex);
+        let requests = indexes.map(|index| PlacementRequest::of_one(job, index, defaults));
+        let ranked = requests.map(|request| {
+            let Some(request) = request else { return (Vec::new(), Vec::new()) };
+            let reserved = rank_to_reserve(&request, grid);
+            let claimed = without && reserved.is_empty();
+            (reserved, claimed.then(|| rank_unreserved(&request, grid)).unwrap_or_default())
+        });
+        let (reserved, unreserved) = ranked.unzip();
+        Self { reserved, unreserved }
+    }
+
+    /// Whether a component has no site now, or only such as grant nothing while others have not
+    /// been heard from that it could go to, too.
+    fn lack_some(&self, job: &Job, grid: &GridSnapshot) -> bool {
+        let unknown = grid.sites().iter().any(|site| site.grants_reservations().is_none());
+        let both = self.reserved.iter().zip(&self.unreserved).zip(&job.spec.components);
+        both.into_iter().any(|((reserved, unreserved), component)| {
+            let may_go_elsewhere = unknown && component.site.is_none();
+            reserved.is_empty() && (unreserved.is_empty() || may_go_elsewhere)
+        })
+    }
 }
 
 /// Whether some site may still turn out to grant reservations, or take placements again.

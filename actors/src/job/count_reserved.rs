@@ -35,6 +35,9 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
         Happened::ReservationAnswered { site, outcome } => {
             answered(metrics, old, site, *outcome);
         }
+        Happened::ReservationWithheld { site, .. } => {
+            metrics.refused.with_label_values(&[site.as_str(), "quota"]).inc();
+        }
         Happened::ReservationMoved => moves("moved"),
         Happened::ReservationStayed { .. } => moves("stayed"),
         Happened::RoundAborted { why: AbortCause::ClaimLost { component, .. }, .. } => {

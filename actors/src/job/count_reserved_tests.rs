@@ -39,6 +39,9 @@ fn searching() -> Job {
         asked_since: Timestamp(0),
         spent: false,
         other: None,
+        claimed: Vec::new(),
+        withheld: false,
+        notices: Default::default(),
     }));
     job
 }

@@ -7,6 +7,7 @@ mod count;
 mod count_reserved;
 mod effects;
 mod external_state;
+mod quota;
 mod reserving;
 mod silence;
 #[cfg(test)]

@@ -15,6 +15,7 @@ use cospan_sites::port::{CallKind, ReservationOrder, Reservations, Site, SiteErr
 
 use super::actor::JobActor;
 use super::effects::{Pending, RETRY, call_at};
+use super::quota;
 use crate::cluster::Call;
 use crate::shared::Shared;
 
@@ -127,6 +128,9 @@ pub(super) fn ask(actor: &JobActor) -> Option<Pending> {
         let outcome = asked.ask.without_answer();
         let answered = Some(JobCommand::ReservationAnswered { question, outcome });
         return Some(Box::pin(async move { (answered, RETRY) }));
+    }
+    if let Some(withheld) = quota::withheld(actor, question, &asked.ask) {
+        return Some(Box::pin(async move { (Some(withheld), RETRY) }));
     }
     let asked = Arc::new(asked);
     let put = asked.clone();

@@ -1,5 +1,5 @@
-//! Telling of the end of jobs: at least once each, not for ever, and no target that does not
-//! answer keeps the others waiting.
+//! Telling of jobs, that they have ended or will start: at least once each, not for ever, and no
+//! target that does not answer keeps the others waiting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,19 +10,26 @@ use cospan_domain::ids::{JobId, TargetName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Job, StartNotice};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::warn;
 
 use super::{Notice, Notifier};
+use crate::job::Order;
 use crate::journal::{Append, AppendError, Change};
 use crate::shared::Shared;
+
+/// Before the actor of a job is told again what it had no room to write.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+
+/// One message: about which job, to whom, and which notice of its start; `None`: of its end.
+type Key = (JobId, TargetName, Option<u32>);
 
 /// What is known of targets, and what is under way.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    under_way: BTreeSet<(JobId, TargetName)>,
+    under_way: BTreeSet<Key>,
     silent: BTreeMap<TargetName, Silence>,
 }
 
@@ -44,7 +51,7 @@ enum Next {
 impl Ended {
     /// Whether as many messages to the target are under way as may be.
     fn is_full(&self, target: &TargetName) -> bool {
-        let to = |(_, other): &&(JobId, TargetName)| other == target;
+        let to = |(_, other, _): &&Key| other == target;
         self.under_way.iter().filter(to).count() >= Notifier::AT_ONCE
     }
 
@@ -62,23 +69,27 @@ impl Notifier {
             if self.ended.are_full(self.shared.settings.targets.keys()) {
                 return;
             }
-            for target in job.untold() {
+            let ends = job.untold().map(|target| (target, None));
+            let starts = job.unsent().map(|(notice, target)| (target, Some(notice)));
+            for (target, notice) in ends.chain(starts) {
                 if self.ended.is_full(target) {
                     continue;
                 }
-                match self.next(job, target) {
-                    Next::Send(address) => self.tell(job, target, &address, ctx),
-                    Next::GiveUp(problem) => self.note(job.id, target, Some(problem), ctx),
+                let key = (job.id, target.clone(), notice.map(|notice| notice.id));
+                match self.next(job, notice, &key) {
+                    Next::Send(address) => self.tell(job, notice, key, &address, ctx),
+                    Next::GiveUp(problem) => self.note(key, Some(problem), ctx),
                     Next::Wait => {}
                 }
             }
         }
     }
 
-    fn next(&self, job: &Job, target: &TargetName) -> Next {
-        if self.ended.under_way.contains(&(job.id, target.clone())) {
+    fn next(&self, job: &Job, notice: Option<&StartNotice>, key: &Key) -> Next {
+        if self.ended.under_way.contains(key) {
             return Next::Wait;
         }
+        let target = &key.1;
         let Some(address) = self.shared.settings.targets.get(target) else {
             return Next::GiveUp("no such target is configured any more".into());
         };
@@ -86,12 +97,13 @@ impl Notifier {
             return Next::Send(address.clone());
         };
         let now = self.shared.clock.now();
-        let give_up_at = job.ended_at().map(|at| at + self.shared.settings.tell_for);
+        let since = notice.map(|notice| notice.at).or(job.ended_at());
+        let give_up_at = since.map(|at| at + self.shared.settings.tell_for);
         if give_up_at.is_some_and(|at| now >= at) {
             return Next::GiveUp(silence.problem.clone());
         }
         // One message finds out whether it answers again.
-        let probed = self.ended.under_way.iter().any(|(_, other)| other == target);
+        let probed = self.ended.under_way.iter().any(|(_, other, _)| other == target);
         match now < silence.until || probed {
             true => Next::Wait,
             false => Next::Send(address.clone()),
@@ -101,29 +113,33 @@ impl Notifier {
     fn tell(
         &mut self,
         job: &Arc<Job>,
-        target: &TargetName,
+        notice: Option<&StartNotice>,
+        key: Key,
         address: &str,
         ctx: &mut Context<Self>,
     ) {
-        let key = (job.id, target.clone());
         self.ended.under_way.insert(key.clone());
-        let sent = self.shared.messenger.send(address, Notice::JobEnded(job.clone()));
+        let message = match notice {
+            None => Notice::JobEnded(job.clone()),
+            Some(notice) => Notice::Start { job: job.clone(), notice: notice.clone() },
+        };
+        let sent = self.shared.messenger.send(address, message);
         ctx.spawn(sent.into_actor(self).map(move |sent, this, ctx| {
             let outcome = if sent.is_ok() { "sent" } else { "failed" };
             this.shared.metrics.notifications.with_label_values(&[outcome]).inc();
             match sent {
                 Ok(()) => {
                     this.ended.silent.remove(&key.1);
-                    this.note(key.0, &key.1, None, ctx);
+                    this.note(key, None, ctx);
                 }
-                Err(_) if bug(Bug::TellNobody) => this.note(key.0, &key.1, None, ctx),
+                Err(_) if bug(Bug::TellNobody) => this.note(key, None, ctx),
                 Err(problem) => this.failed(key, problem, ctx),
             }
         }));
     }
 
-    fn failed(&mut self, key: (JobId, TargetName), problem: String, ctx: &mut Context<Self>) {
-        warn!(job = %key.0, target = %key.1, problem, "its end could not be told; tried again");
+    fn failed(&mut self, key: Key, problem: String, ctx: &mut Context<Self>) {
+        warn!(job = %key.0, target = %key.1, problem, "what becomes of it could not be told; tried again");
         let failures = self.ended.silent.get(&key.1).map_or(0, |silence| silence.failures);
         let failures = failures.saturating_add(1);
         let pause = (1_u64 << failures.min(9)).min(Self::RETRY_MAX_S);
@@ -136,14 +152,7 @@ impl Notifier {
     }
 
     /// Makes durable that somebody was told, or cannot be.
-    fn note(
-        &mut self,
-        id: JobId,
-        target: &TargetName,
-        problem: Option<String>,
-        ctx: &mut Context<Self>,
-    ) {
-        let key = (id, target.clone());
+    fn note(&mut self, key: Key, problem: Option<String>, ctx: &mut Context<Self>) {
         match bug(Bug::TellTwice) {
             true => self.ended.under_way.remove(&key),
             false => self.ended.under_way.insert(key.clone()),
@@ -159,10 +168,50 @@ impl Notifier {
     }
 }
 
+/// Writes that somebody was told, or cannot be. `false` if nothing can be written any more.
+async fn write(shared: Arc<Shared>, key: Key, problem: Option<Arc<str>>) -> bool {
+    match key {
+        (id, target, None) => write_end(shared, (id, target), problem).await,
+        (id, target, Some(notice)) => {
+            let command = JobCommand::NoticeTold { notice, target, problem };
+            write_notice(shared, id, command).await
+        }
+    }
+}
+
+/// The job's own actor writes it. A job that has ended has nothing to tell of its start.
+async fn write_notice(shared: Arc<Shared>, id: JobId, command: JobCommand) -> bool {
+    while is_owed(&shared, id, &command) {
+        if let Some(addr) = shared.job_actor(id).await {
+            // Refused if it is so already.
+            let _ = addr.send(Order(command.clone())).await;
+        }
+        // Behind it, the view shows what was written.
+        if shared.journal().send(Append(Change::Barrier)).await.is_err() {
+            return false;
+        }
+        if is_owed(&shared, id, &command) {
+            tokio::time::sleep(WRITE_AGAIN).await;
+        }
+    }
+    true
+}
+
+fn is_owed(shared: &Shared, id: JobId, command: &JobCommand) -> bool {
+    let JobCommand::NoticeTold { notice, target, .. } = command else { return false };
+    let view = shared.view.load();
+    let job = view.jobs.get(&id);
+    job.is_some_and(|job| job.unsent().any(|(owed, to)| owed.id == *notice && to == target))
+}
+
 /// The job's own actor has retired: the version of its record decides between us, another
 /// message about the same job, and whoever archives it. What could not be written because of
 /// them is written again, and not told again. `false` if nothing can be written any more.
-async fn write(shared: Arc<Shared>, key: (JobId, TargetName), problem: Option<Arc<str>>) -> bool {
+async fn write_end(
+    shared: Arc<Shared>,
+    key: (JobId, TargetName),
+    problem: Option<Arc<str>>,
+) -> bool {
     while let Some(change) = told(&shared, &key, problem.clone()) {
         let written = shared.journal().send(Append(change)).await;
         if !matches!(written, Ok(Err(AppendError::Conflict))) {

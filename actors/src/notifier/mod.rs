@@ -1,5 +1,5 @@
 //! The notifier: messages to site administrators, and to those who want to know of the end
-//! of a job. What is owed is in the records of sites and jobs, so nothing is lost by a crash,
+//! of a job, or of the start that it is promised. What is owed is in the records of sites and jobs, so nothing is lost by a crash,
 //! and at most told twice.
 
 mod ended;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Job, StartNotice};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::state::{Notification, NotificationId};
 use futures_util::future::BoxFuture;
@@ -37,6 +37,13 @@ pub enum Notice {
     },
     /// A job has ended.
     JobEnded(Arc<Job>),
+    /// About the start that a job is promised.
+    Start {
+        /// Which job.
+        job: Arc<Job>,
+        /// What is told.
+        notice: StartNotice,
+    },
 }
 
 /// Carries messages out of the house.

@@ -55,6 +55,7 @@ impl Messenger for Letters {
                 let letter = (address.to_owned(), job.id.0);
                 self.got.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
             }
+            Notice::Start { .. } => {}
             Notice::Site { .. } => drop(self.of_sites.fetch_add(1, Ordering::Relaxed)),
         }
         async move { if silent { Err("no answer".into()) } else { Ok(()) } }.boxed()

@@ -133,6 +133,11 @@ fn component_of(what: &Happened) -> Option<ComponentIndex> {
         | Happened::ReservationForwardSought { .. }
         | Happened::ReservationMoved
         | Happened::ReservationStayed { .. }
+        | Happened::ReservationForgone { .. }
+        | Happened::UnreservedChosen { .. }
+        | Happened::ReservationWithheld { .. }
+        | Happened::StartAnnounced
+        | Happened::NoticeTold { .. }
         | Happened::StartPostponed { .. }
         | Happened::InputsArrived
         | Happened::AvoidanceLapsed

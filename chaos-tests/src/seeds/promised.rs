@@ -73,5 +73,5 @@ fn draw_wish(chance: &mut StdRng, at: Timestamp) -> ReservationWish {
     let within = DurationMs(chance.random_range(0..=most));
     let tolerance = DurationMs(chance.random_range(0..=MINUTE)).min(within);
     let window = StartWindow::new(earliest, earliest + within);
-    ReservationWish { window, tolerance, flexible: false }
+    ReservationWish { window, tolerance, ..ReservationWish::default() }
 }

@@ -80,7 +80,7 @@ fn move_all(scenario: &mut Scenario) {
     let within = DurationMs::from_secs(3_600);
     let wish = |earliest: Timestamp| {
         let window = StartWindow::new(earliest, earliest + within);
-        ReservationWish { window, tolerance: DurationMs::from_secs(60), flexible: false }
+        ReservationWish { window, tolerance: DurationMs::from_secs(60), ..Default::default() }
     };
     let mut moves = Vec::new();
     for (at, action) in &scenario.actions {

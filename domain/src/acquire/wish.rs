@@ -3,10 +3,10 @@
 use thiserror::Error;
 
 use crate::reserve::StartWindow;
-use crate::units::DurationMs;
+use crate::units::{DurationMs, Timestamp};
 
 /// A start that the job is promised, or it does not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ReservationWish {
     /// The starts of its payloads that are accepted.
     pub window: StartWindow,
@@ -15,6 +15,14 @@ pub struct ReservationWish {
     /// What is promised may be moved to an earlier start within the window, and to other sites,
     /// as these have more free.
     pub flexible: bool,
+    /// Processors are claimed for it first; sites are asked once it has waited so long in vain.
+    /// `None`: they are asked at once, and nothing is claimed.
+    pub reserve_after: Option<DurationMs>,
+    /// Components that no site which grants reservations could hold are claimed at the start, at
+    /// sites that promise nothing.
+    pub unreserved: bool,
+    /// No quota holds for it: an operator asked for it.
+    pub exempt: bool,
 }
 
 /// Why no reservation can be had, whatever the sites answer.
@@ -47,6 +55,20 @@ pub enum InvalidWish {
 }
 
 impl ReservationWish {
+    /// When sites are asked for it, if its job has waited in vain since then, or never had to. Past
+    /// its latest start if nobody is asked any more: then it is too late for the job.
+    pub fn asked_at(&self, waits_since: Timestamp) -> Timestamp {
+        let Some(after) = self.reserve_after else { return Timestamp::default() };
+        let (due, latest) = (waits_since + after, self.window.latest);
+        if due > latest { latest + DurationMs(1) } else { due }
+    }
+
+    /// How far ahead of what its user may reserve its latest start is, if it is.
+    pub fn too_far(&self, now: Timestamp, most_ahead: Option<DurationMs>) -> Option<DurationMs> {
+        let ahead = self.window.latest.since(now);
+        most_ahead.filter(|most| !self.exempt && ahead > *most).map(|_| ahead)
+    }
+
     /// Checks what can be checked without a clock.
     ///
     /// # Errors

@@ -34,6 +34,8 @@ pub enum JobCommand {
     Reserve {
         /// By component: where it would go.
         candidates: Vec<Vec<Placement>>,
+        /// By component: where it would go that grants no reservations; nothing if it is not to.
+        unreserved: Vec<Vec<Placement>>,
     },
     /// A site answered a question about a reservation.
     ReservationAnswered {
@@ -41,6 +43,15 @@ pub enum JobCommand {
         question: u32,
         /// The answer.
         outcome: Outcome,
+    },
+    /// The site is not asked: its user may hold only so many processors there at a time.
+    WithholdReservation {
+        /// Which question.
+        question: u32,
+        /// So many.
+        most: u32,
+        /// From when on it may be asked; `None`: never for what is wanted.
+        next: Option<Timestamp>,
     },
     /// There is no place for it, now or later, within the reservation that it named.
     LoseReservation {
@@ -165,6 +176,15 @@ pub enum JobCommand {
     },
     /// Somebody was told that it has ended, or nobody tries to tell them any more.
     EndTold {
+        /// Who.
+        target: TargetName,
+        /// Why they could not be told; `None` if they were.
+        problem: Option<Arc<str>>,
+    },
+    /// Somebody was told of its promised start, or nobody tries to tell them any more.
+    NoticeTold {
+        /// Which notice.
+        notice: u32,
         /// Who.
         target: TargetName,
         /// Why they could not be told; `None` if they were.

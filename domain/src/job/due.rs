@@ -185,7 +185,9 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
     let silence = job.reservation.as_deref().and_then(|r| r.silent_at(parameters));
     let phase = match job.phase {
         Phase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
-        Phase::Placed { .. } => job.claim_time(parameters),
+        Phase::Placed { .. } => {
+            job.claim_time(parameters).into_iter().chain(job.announced_at(parameters)).min()
+        }
         Phase::Claiming { since } => {
             let promised = job.promised_start().filter(|start| now < *start);
             claiming_ends(job, parameters, since).into_iter().chain(promised).min()

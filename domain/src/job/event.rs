@@ -6,7 +6,7 @@ use crate::acquire::ReservationWish;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, SiteName, TargetName};
 use crate::job::spec::Priority;
-use crate::job::state::{AbortCause, AfterAbort, Charge, Ending};
+use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Unreserved};
 use crate::placed::{PlacedBy, Placement};
 use crate::reserve::{Coallocation, Failure, Outcome};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
@@ -79,6 +79,40 @@ pub enum Happened {
     ReservationMoved,
     /// It was not found: the promise is what it was.
     ReservationStayed {
+        /// Why.
+        failure: Failure,
+        /// From when on a site may grant it.
+        next: Option<Timestamp>,
+    },
+    /// Its promised start comes soon: whoever wants to know is told.
+    StartAnnounced,
+    /// Somebody was told of its promised start, or could not be.
+    NoticeTold {
+        /// Which notice.
+        notice: u32,
+        /// Who.
+        target: TargetName,
+        /// Why they could not be told; `None` if they were.
+        problem: Option<Arc<str>>,
+    },
+    /// A site is not asked: its user holds as much there as one may.
+    ReservationWithheld {
+        /// The site.
+        site: SiteName,
+        /// Processors that the user may hold there at a time.
+        most: u32,
+        /// From when on it may be asked; `None`: never for so many.
+        next: Option<Timestamp>,
+    },
+    /// No site that grants reservations could hold these: they are claimed at the start, where
+    /// nothing is promised.
+    UnreservedChosen {
+        /// Which, and where.
+        claimed: Vec<Unreserved>,
+    },
+    /// No reservation was granted to a job that needs none: its processors are claimed as before,
+    /// and sites are asked again later.
+    ReservationForgone {
         /// Why.
         failure: Failure,
         /// From when on a site may grant it.
@@ -350,6 +384,11 @@ impl Happened {
                 | Happened::ReservationForwardSought { .. }
                 | Happened::ReservationMoved
                 | Happened::ReservationStayed { .. }
+                | Happened::ReservationForgone { .. }
+                | Happened::UnreservedChosen { .. }
+                | Happened::ReservationWithheld { .. }
+                | Happened::StartAnnounced
+                | Happened::NoticeTold { .. }
         )
     }
 
@@ -364,6 +403,11 @@ impl Happened {
             Happened::ReservationForwardSought { .. } => "ReservationForwardSought",
             Happened::ReservationMoved => "ReservationMoved",
             Happened::ReservationStayed { .. } => "ReservationStayed",
+            Happened::ReservationForgone { .. } => "ReservationForgone",
+            Happened::StartAnnounced => "StartAnnounced",
+            Happened::NoticeTold { .. } => "NoticeTold",
+            Happened::ReservationWithheld { .. } => "ReservationWithheld",
+            Happened::UnreservedChosen { .. } => "UnreservedChosen",
             Happened::StartPostponed { .. } => "StartPostponed",
             Happened::InputsArrived => "InputsArrived",
             Happened::ClaimBegun => "ClaimBegun",

@@ -1,7 +1,7 @@
 //! Settings of a job's life at its sites.
 
 use crate::claim::ClaimParameters;
-use crate::units::DurationMs;
+use crate::units::{DurationMs, PerMillion};
 
 /// Times and limits between placement and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,12 @@ pub struct JobParameters {
     /// A site that does not answer a question about a reservation for this long is taken to
     /// have said no. What it may have granted all the same is found there, and cancelled.
     pub reservation_patience: DurationMs,
+    /// What share of a site's processors one user may hold in reservations at a time.
+    pub reservation_share: PerMillion,
+    /// How far ahead the latest start of a user's reservation may be; `None`: any time.
+    pub reservation_ahead: Option<DurationMs>,
+    /// A promised start is announced so long before.
+    pub reservation_notice: DurationMs,
     /// Windows that are tried for one job at most.
     pub reservation_windows: u32,
 }
@@ -70,6 +76,9 @@ impl Default for JobParameters {
             wall_margin: DurationMs::from_secs(60),
             reservation_lead: DurationMs::from_secs(10),
             reservation_patience: DurationMs::from_secs(60),
+            reservation_share: PerMillion::ONE,
+            reservation_ahead: None,
+            reservation_notice: DurationMs::from_secs(300),
             reservation_windows: 200,
         }
     }

@@ -15,7 +15,9 @@ pub use super::accounting::Instants;
 pub use super::component::{
     Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run, Waits,
 };
-pub use super::reservation::{Forward, Other, Reservation, Wish};
+pub use super::reservation::{
+    Forward, NoticeKind, Notices, Other, Reservation, StartNotice, Unreserved, Wish,
+};
 
 /// One job as it stands in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]

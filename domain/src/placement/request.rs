@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::acquire::{AcquisitionMode, AcquisitionOptions, Ask, Lane};
+use crate::acquire::{AcquisitionMode, AcquisitionOptions, Ask, Lane, ReservationWish};
 use crate::bid::Terms;
 use crate::content::{Chunk, Content, Part};
 use crate::ids::{ComponentIndex, KeyName, PolicyName, SiteName};
@@ -132,6 +132,7 @@ impl PlacementRequest {
                 job.components.get(index).map(|c| c.avoid.clone()).unwrap_or_default()
             }
         })
+        .with_acquisition(options(&job.spec, job.reservation_wish()))
         .for_owner(&job.owner, defaults)
     }
 
@@ -150,7 +151,7 @@ impl PlacementRequest {
         });
         let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
         Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
-            .with_acquisition(spec.run.acquisition)
+            .with_acquisition(options(spec, spec.run.reservation))
             .with_lasts(spec.wall_time + defaults.beyond_wall_time)
             .with_terms_of(spec, defaults)
             .with_time_of(spec, defaults)
@@ -445,4 +446,12 @@ fn rounded_up(number: u64) -> u64 {
 /// Chunks by what they are called.
 fn named(chunks: impl Iterator<Item = Chunk>) -> BTreeMap<Content, Chunk> {
     chunks.map(|chunk| (chunk.content(), chunk)).collect()
+}
+
+/// How its processors may be got: whoever may be promised a start waits in no queue of a site.
+fn options(spec: &JobSpec, wish: Option<ReservationWish>) -> AcquisitionOptions {
+    match wish {
+        Some(_) => AcquisitionOptions { mode: AcquisitionMode::Immediate, ..spec.run.acquisition },
+        None => spec.run.acquisition,
+    }
 }

@@ -18,7 +18,17 @@ use crate::resources::Resources;
 /// Where a request of one component would go at each site that grants reservations and could hold
 /// it, the best first.
 pub fn rank_to_reserve(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
-    let mut sites: Vec<GridSite> = grid.sites().iter().filter_map(GridSite::as_empty).collect();
+    rank_empty(request, grid, true)
+}
+
+/// The same for sites that grant none: where it would be claimed when its job is to start.
+pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<Placement> {
+    rank_empty(request, grid, false)
+}
+
+fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> Vec<Placement> {
+    let of_kind = grid.sites().iter().filter(|site| site.grants_reservations() == Some(grants));
+    let mut sites: Vec<GridSite> = of_kind.filter_map(GridSite::as_empty).collect();
     let mut ranked = Vec::new();
     while let Some(placement) = best(request, &grid.with_sites(sites.clone())) {
         let is_other = |name: &SiteName| *name != placement.site;
@@ -70,9 +80,9 @@ impl GridSite {
         self.shape.as_ref().map(|shape| shape.reservations)
     }
 
-    /// A site that grants reservations, with all that it has.
+    /// The site with all that it has.
     fn as_empty(&self) -> Option<Self> {
-        let shape = self.shape.as_ref().filter(|shape| shape.reservations)?;
+        let shape = self.shape.as_ref()?;
         let asked_at = self.idle.as_ref().map(|belief| belief.asked_at).unwrap_or_default();
         let idle = Some(Belief { idle: shape.total.clone(), asked_at });
         let nothing = Resources::default();

@@ -7,7 +7,7 @@ use crate::units::{DurationMs, Timestamp};
 use super::timeline::{Opening, Timeline};
 
 /// The starts that are accepted: `earliest`, `latest`, and every instant between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StartWindow {
     /// The first start that is accepted.
     pub earliest: Timestamp,

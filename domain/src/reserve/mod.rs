@@ -8,6 +8,7 @@ pub mod coallocation;
 pub mod ebb;
 pub mod flexco;
 pub mod ledger;
+pub mod quota;
 pub mod ranking;
 pub mod starts;
 pub mod tag;

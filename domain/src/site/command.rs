@@ -70,6 +70,13 @@ pub enum SiteCommand {
         /// Their numbers.
         gone: BTreeSet<Serial>,
     },
+    /// It was time to look whether jobs make use of a shared reservation.
+    SharedLookedAt {
+        /// Which.
+        serial: Serial,
+        /// Whether one does, or waits to.
+        used: bool,
+    },
     /// An operator orders something.
     Operate {
         /// The key that asks.

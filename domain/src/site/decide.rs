@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ids::KeyName;
+use crate::reserve::Serial;
 use crate::site::availability::any_may_probe;
 use crate::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
 use crate::site::event::{Happened, SiteEvent};
@@ -52,6 +53,7 @@ pub fn decide(
         SiteCommand::SharedAnswered { serial, asked, outcome } => {
             Ok(shared::answered(record, serial, asked, outcome))
         }
+        SiteCommand::SharedLookedAt { serial, used } => Ok(desk.looked_at(serial, used)),
         SiteCommand::SharedMissing { gone } => Ok(shared::missing(record, &gone, now)),
         SiteCommand::Operate { by, what } => desk.operate(what, by).map(|event| vec![event]),
     }?;
@@ -242,6 +244,26 @@ impl Desk<'_> {
             Happened::BreakerOpened { probe_at: self.now + interval, trips },
             self.owe(kind, &text.into(), &details),
         ]
+    }
+
+    /// One that nobody makes use of goes back, and whoever looks after the site is told.
+    fn looked_at(&self, serial: Serial, used: bool) -> Vec<Happened> {
+        let patience = self.parameters.no_show;
+        let Some(what) = shared::looked_at(self.record, serial, used, patience, self.now) else {
+            return Vec::new();
+        };
+        let unused = self.record.shared_with(serial).filter(|_| !used);
+        let told = unused.map(|shared| {
+            let (name, by, patience) =
+                (&shared.wish.name, &shared.by, patience.unwrap_or_default());
+            let processors = shared.wish.resources.processors;
+            let text = format!(
+                "reservation {name} of {by}: no job made use of its {processors} processors for \
+                 {patience} after its start; it is given back"
+            );
+            self.owe(NotificationKind::NoShow, &text.into(), &[])
+        });
+        [what].into_iter().chain(told).collect()
     }
 
     fn owe(&self, kind: NotificationKind, text: &Arc<str>, details: &[Arc<str>]) -> Happened {

@@ -152,6 +152,16 @@ pub enum Happened {
         /// What came of it.
         outcome: Outcome,
     },
+    /// A job makes use of one, or waits to.
+    SharedUsed {
+        /// Which.
+        serial: Serial,
+    },
+    /// No job made use of one for too long: it is given back.
+    SharedUnused {
+        /// Which.
+        serial: Serial,
+    },
     /// The site has one no more that it should keep.
     SharedLost {
         /// Which.
@@ -190,6 +200,8 @@ impl Happened {
             Happened::SharedExtensionWanted { .. } => "SharedExtensionWanted",
             Happened::SharedCancelled { .. } => "SharedCancelled",
             Happened::SharedAnswered { .. } => "SharedAnswered",
+            Happened::SharedUsed { .. } => "SharedUsed",
+            Happened::SharedUnused { .. } => "SharedUnused",
             Happened::SharedLost { .. } => "SharedLost",
             Happened::NotificationOwed(_) => "NotificationOwed",
             Happened::NotificationSent { .. } => "NotificationSent",

@@ -76,6 +76,8 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         | Happened::SharedExtensionWanted { .. }
         | Happened::SharedCancelled { .. }
         | Happened::SharedAnswered { .. }
+        | Happened::SharedUsed { .. }
+        | Happened::SharedUnused { .. }
         | Happened::SharedLost { .. }) => shared::evolve(record, what, at),
     }
 }

@@ -57,9 +57,11 @@ impl Machine for SiteMachine {
 
     fn next_wake(
         record: &state::SiteRecord,
-        _: &parameters::SiteParameters,
+        parameters: &parameters::SiteParameters,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        due::next_wake(record, now)
+        let no_shows = record.shared.iter().filter_map(|s| s.no_show_at(parameters.no_show));
+        let no_shows = no_shows.filter(|due| now < *due);
+        no_shows.chain(due::next_wake(record, now)).min()
     }
 }

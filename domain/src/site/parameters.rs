@@ -16,6 +16,9 @@ pub struct SiteParameters {
     /// Most probes at the same time. Each success doubles the number allowed
     /// (1, 2, 4, ...); the success at this number closes the breaker.
     pub probe_limit: u32,
+    /// A shared reservation of which no job made use so long after its start is given back; `None`:
+    /// it is kept.
+    pub no_show: Option<DurationMs>,
 }
 
 impl Default for SiteParameters {
@@ -26,6 +29,7 @@ impl Default for SiteParameters {
             probe_interval_max: DurationMs::from_secs(3600),
             probe_spread: PerMillion(250_000),
             probe_limit: 4,
+            no_show: None,
         }
     }
 }

@@ -55,6 +55,8 @@ pub struct SharedReservation {
     pub granted: Option<Timestamp>,
     /// How far it is.
     pub stage: SharedStage,
+    /// A job has made use of it, or waits to.
+    pub used: bool,
 }
 
 /// How far a shared reservation is.
@@ -89,6 +91,8 @@ pub enum SharedEnd {
     WrongStart,
     /// The site has it no more.
     Lost,
+    /// No job made use of it for too long after its start: it was given back.
+    NoShow,
     /// It was given back.
     Cancelled {
         /// By which key.
@@ -144,6 +148,12 @@ impl SharedReservation {
     /// Whether jobs of this key may use it.
     pub fn serves(&self, key: &KeyName) -> bool {
         self.wish.allowed.is_empty() || self.wish.allowed.contains(key)
+    }
+
+    /// When it is given back unless a job has made use of it by then: so long after its start.
+    pub fn no_show_at(&self, patience: Option<DurationMs>) -> Option<Timestamp> {
+        let waits = self.stage == SharedStage::Confirmed && !self.used;
+        patience.filter(|_| waits).map(|patience| self.start() + patience)
     }
 
     /// What the site is to be asked.
@@ -305,6 +315,22 @@ pub(super) fn missing(
     lost.map(|shared| Happened::SharedLost { serial: shared.serial }).collect()
 }
 
+/// Somebody looked whether jobs make use of one whose time to be given back has come.
+pub(super) fn looked_at(
+    record: &SiteRecord,
+    serial: Serial,
+    used: bool,
+    patience: Option<DurationMs>,
+    now: Timestamp,
+) -> Option<Happened> {
+    let shared = record.shared_with(serial)?;
+    let due = shared.no_show_at(patience).filter(|due| *due <= now && !shared.is_over(now));
+    due.map(|_| match used {
+        true => Happened::SharedUsed { serial },
+        false => Happened::SharedUnused { serial },
+    })
+}
+
 /// Applies an event of a shared reservation; others change nothing.
 pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
     let of = |record: &mut SiteRecord, serial: &Serial, change: &dyn Fn(&mut SharedReservation)| {
@@ -320,6 +346,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
                 by: by.clone(),
                 granted: None,
                 stage: SharedStage::Asked,
+                used: false,
             });
         }
         Happened::SharedExtensionWanted { serial, length, .. } => {
@@ -332,6 +359,10 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
         Happened::SharedAnswered { serial, outcome } => {
             of(record, serial, &|shared| shared.answered(*outcome));
         }
+        Happened::SharedUsed { serial } => of(record, serial, &|shared| shared.used = true),
+        Happened::SharedUnused { serial } => of(record, serial, &|shared| {
+            shared.stage = SharedStage::Releasing(SharedEnd::NoShow);
+        }),
         Happened::SharedLost { serial } => {
             of(record, serial, &|shared| shared.stage = SharedStage::Ended(SharedEnd::Lost));
         }

@@ -231,6 +231,8 @@ pub enum NotificationKind {
     CredentialsExpired,
     /// It answers again.
     Answering,
+    /// A reservation there that jobs share was used by none, and is given back.
+    NoShow,
 }
 
 impl NotificationKind {
@@ -243,6 +245,7 @@ impl NotificationKind {
             NotificationKind::Unreachable => "unreachable",
             NotificationKind::CredentialsExpired => "credentials-expired",
             NotificationKind::Answering => "answering",
+            NotificationKind::NoShow => "no-show",
         }
     }
 }

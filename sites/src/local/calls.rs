@@ -28,7 +28,7 @@ impl Shared {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
             labels: labels(&self.config),
-            capabilities: Capabilities { queues: false, reservations: true },
+            capabilities: Capabilities { queues: false, reservations: self.config.reservations },
             lanes: None,
             manager: format!("processes on this machine, through {}", self.config.shell.display()),
         })

@@ -213,6 +213,31 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
                 report.detail(format!("{}; the promise stays as it was", not_had(*failure)));
             next.iter().fold(report, |report, next| report.until(*next))
         }
+        Happened::StartAnnounced => report.detail("it starts soon, as promised"),
+        Happened::NoticeTold { target, problem, .. } => match problem {
+            None => report.detail(format!("of its promised start: to {target}")),
+            Some(problem) => {
+                report.detail(format!("of its promised start: not to {target}: {problem}"))
+            }
+        },
+        Happened::ReservationWithheld { site, most, next } => {
+            report.sites = vec![site.to_string()];
+            let report = report.detail(format!(
+                "not asked: its user may hold at most {most} processors there in reservations at a \
+                 time (reservations.most_share)"
+            ));
+            next.iter().fold(report, |report, next| report.until(*next))
+        }
+        Happened::UnreservedChosen { claimed } => {
+            report.components = claimed.iter().map(|one| one.component.0).collect();
+            report.sites = claimed.iter().map(|one| one.placement.site.to_string()).collect();
+            report.detail("no site that grants reservations could hold it: claimed at the start")
+        }
+        Happened::ReservationForgone { failure, next } => {
+            let why = not_had(*failure);
+            let report = report.detail(format!("{why}; its processors are claimed as before"));
+            next.iter().fold(report, |report, next| report.until(*next))
+        }
         _ => report,
     }
 }

@@ -27,6 +27,12 @@ pub struct Moment(pub Timestamp);
 pub struct InvalidMoment(String);
 
 impl Moment {
+    /// Now, by the clock of where it is read.
+    pub fn now() -> Self {
+        let ms = u64::try_from(jiff::Timestamp::now().as_millisecond());
+        Self(Timestamp(ms.unwrap_or_default()))
+    }
+
     /// What a text means to somebody whose clock, in their zone, shows `now`.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::ReservationName;
 use cospan_domain::job::state::{Job, Phase, Reservation};
 use cospan_domain::reserve::{Standing, StartWindow};
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -18,16 +18,58 @@ use super::text;
 /// The tolerance that is taken if none is given, as far as the window allows it.
 const TOLERANCE: DurationMs = DurationMs::from_secs(60);
 
+/// How far ahead a start may be that is promised only if one is needed, if no latest is given.
+const AHEAD: DurationMs = DurationMs::from_secs(7 * 86_400);
+/// How long processors are claimed in vain until sites are asked for such a promise, if that is not
+/// given; at most half the time until the latest start.
+const RESERVE_AFTER: DurationMs = DurationMs::from_secs(600);
+
+/// Whether a job wants a reservation.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wanted {
+    /// It waits until processors are idle, as if nothing was said of a reservation.
+    No,
+    /// Processors are claimed for it first; sites are asked once that was in vain for long enough.
+    IfNeeded,
+    /// Sites are asked at once; it starts as promised, or does not run.
+    #[default]
+    Always,
+}
+
+/// What becomes of components that no site which grants reservations could hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhereUnreserved {
+    /// The job is refused.
+    #[default]
+    Refuse,
+    /// They are claimed at the start, where nothing is promised.
+    Claim,
+}
+
 /// A start that is promised, or the job does not run; or a reservation that it shares.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReservationDocument {
+    /// Whether it wants one. `always` if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Wanted>,
+    /// With `wanted = "if-needed"`: how long after its submission, or the last refusal, sites are
+    /// asked, if it still waits. Ten minutes if left out, or half the time until its latest start
+    /// if that is shorter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "10m")]
+    pub reserve_after: Option<Length>,
     /// The earliest start: `2026-11-27T09:00:00+01:00`, `2026-11-27 09:00`, `tomorrow 09:00`,
     /// `in 2h`, `now`. Without a zone it is the time where it is read: by the command line that
-    /// of the user, else that of the server.
+    /// of the user, else that of the server. Now if left out and `wanted` is `if-needed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest: Option<Moment>,
-    /// The latest start; the earliest if left out, and `within`, too.
+    /// The latest start; the earliest if left out, and `within`, too; with `wanted = "if-needed"`
+    /// seven days after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<Moment>,
     /// The same, as a length of time after the earliest.
@@ -43,6 +85,11 @@ pub struct ReservationDocument {
     /// free; it never gets a later one by that. No if left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flexible: bool,
+    /// What becomes of components that no site which grants reservations could hold: `refuse` if
+    /// left out; `claim`: they are claimed at the start, as idle processors are. Nothing is
+    /// promised for them; the others wait for them up to `tolerance`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreserved: Option<WhereUnreserved>,
     /// The reservation on whose processors it runs, with other jobs that name it; in place of all
     /// other keys.
     #[serde(default, rename = "use", with = "text::option")]
@@ -63,12 +110,15 @@ impl ReservationDocument {
     /// The key that is wrong, and why.
     pub fn wish(&self) -> Result<Option<ReservationWish>, (&'static str, &'static str)> {
         let own = self.earliest.is_some() || self.latest.is_some() || self.within.is_some();
-        match (&self.shared, own || self.tolerance.is_some() || self.flexible) {
+        let wanted = self.wanted.is_some() || self.reserve_after.is_some();
+        let wanted = wanted || self.unreserved.is_some();
+        match (&self.shared, own || wanted || self.tolerance.is_some() || self.flexible) {
             (Some(_), true) => {
                 let problem = "names a reservation that has its time already; drop it, or the rest";
                 Err(("reservation.use", problem))
             }
             (Some(_), false) => Ok(None),
+            (None, _) if self.wanted == Some(Wanted::No) => Ok(None),
             (None, _) => self.own().map(Some),
         }
     }
@@ -78,31 +128,60 @@ impl ReservationDocument {
     /// # Errors
     /// The key that is wrong, and why.
     pub fn own(&self) -> Result<ReservationWish, (&'static str, &'static str)> {
+        let now = Moment::now();
+        let if_needed = self.wanted == Some(Wanted::IfNeeded);
         let missing = ("reservation.earliest", "is missing; say when it may start");
-        let earliest = self.earliest.ok_or(missing)?.0;
+        let earliest = self.earliest.or(if_needed.then_some(now)).ok_or(missing)?.0;
         let latest = match (self.latest, self.within) {
             (Some(_), Some(_)) => {
                 let problem = "says the latest start a second time; drop it, or `latest`";
                 return Err(("reservation.within", problem));
             }
             (Some(latest), None) => latest.0,
-            (None, within) => earliest + within.map_or(DurationMs::ZERO, |within| within.0),
+            (None, Some(within)) => earliest + within.0,
+            (None, None) if if_needed => earliest + AHEAD,
+            (None, None) => earliest,
         };
+        let reserve_after = self.asked_after(latest.since(now.0))?;
         let window = StartWindow::new(earliest, latest);
         let tolerance = self.tolerance.map(|given| given.0);
         let tolerance = tolerance.unwrap_or(TOLERANCE.min(latest.since(earliest)));
-        Ok(ReservationWish { window, tolerance, flexible: self.flexible })
+        let unreserved = self.unreserved == Some(WhereUnreserved::Claim);
+        let (flexible, exempt) = (self.flexible, false);
+        Ok(ReservationWish { window, tolerance, flexible, reserve_after, unreserved, exempt })
+    }
+
+    /// How long sites are not asked, if its latest start is so far away.
+    fn asked_after(
+        &self,
+        until_latest: DurationMs,
+    ) -> Result<Option<DurationMs>, (&'static str, &'static str)> {
+        let wrong = |problem| Err(("reservation.reserve_after", problem));
+        match (self.wanted.unwrap_or_default(), self.reserve_after.map(|after| after.0)) {
+            (Wanted::IfNeeded, None) => Ok(Some(RESERVE_AFTER.min(DurationMs(until_latest.0 / 2)))),
+            (Wanted::IfNeeded, Some(after)) if after > until_latest => {
+                wrong("reaches past the latest start: nobody would be asked; lower it")
+            }
+            (Wanted::IfNeeded, after) => Ok(after),
+            (Wanted::Always | Wanted::No, None) => Ok(None),
+            (Wanted::Always | Wanted::No, Some(_)) => {
+                wrong("is for jobs that claim first; add wanted = \"if-needed\", or drop it")
+            }
+        }
     }
 }
 
 impl From<&ReservationWish> for ReservationDocument {
     fn from(wish: &ReservationWish) -> Self {
         Self {
+            wanted: wish.reserve_after.map(|_| Wanted::IfNeeded),
+            reserve_after: wish.reserve_after.map(Length),
             earliest: Some(Moment(wish.window.earliest)),
             latest: Some(Moment(wish.window.latest)),
             within: None,
             tolerance: Some(Length(wish.tolerance)),
             flexible: wish.flexible,
+            unreserved: wish.unreserved.then_some(WhereUnreserved::Claim),
             shared: None,
         }
     }
@@ -112,7 +191,10 @@ impl From<&ReservationWish> for ReservationDocument {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservationReport {
     /// `wanted`: no site was asked yet, or it is to be asked for anew; `asking`; `confirmed`: it
-    /// is promised; `moving`: it is promised, and another start is looked for; `releasing`; `released`: nobody needs it any more; `refused`.
+    /// is promised; `moving`: it is promised, and another start is looked for; `releasing`;
+    /// `released`: nobody needs it any more; `refused`; `claims-first`: sites are asked at
+    /// `asks_at`, if the job still waits for processors then; `not-needed`: they were claimed
+    /// before that.
     #[schema(example = "confirmed")]
     pub state: String,
     /// The start that is promised.
@@ -122,6 +204,9 @@ pub struct ReservationReport {
     /// several components none is granted before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Instant>,
+    /// When sites are asked, if the job still waits for idle processors then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks_at: Option<Instant>,
     /// The earliest start that is wanted, or looked for while it is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest: Option<Instant>,
@@ -134,6 +219,18 @@ pub struct ReservationReport {
     /// What is held at which site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldReport>,
+    /// Components that nobody promises anything: they are claimed at the start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claimed: Vec<UnreservedReport>,
+}
+
+/// A component that is claimed at the start, where nothing is promised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnreservedReport {
+    /// The component.
+    pub component: String,
+    /// The site that is asked first.
+    pub site: String,
 }
 
 /// A reservation at a site.
@@ -165,10 +262,12 @@ impl ReservationReport {
             state: state(job).into(),
             start: job.promised_start().filter(|_| job.is_placed()).map(Instant),
             next: job.reservation_refused_until().map(Instant),
+            asks_at: asks_at(job).map(Instant),
             earliest: wish.map(|wish| Instant(wish.window.earliest)),
             latest: wish.map(|wish| Instant(wish.window.latest)),
             flexible: wish.is_some_and(|wish| wish.flexible),
             held: held.collect(),
+            claimed: unreserved(job).collect(),
         })
     }
 }
@@ -235,7 +334,30 @@ fn held<'a>(job: &'a Job, reservation: &'a Reservation) -> impl Iterator<Item = 
     })
 }
 
+/// Components that are not reserved, each with the site that is asked first.
+pub(crate) fn unreserved(job: &Job) -> impl Iterator<Item = UnreservedReport> + '_ {
+    let reservation = job.reservation.iter().filter(|reservation| !reservation.spent);
+    let claimed = reservation.flat_map(|reservation| &reservation.claimed);
+    claimed.map(|one| UnreservedReport {
+        component: job.name_of(one.component).unwrap_or_default(),
+        site: one.placement.site.to_string(),
+    })
+}
+
+/// When sites are asked for the reservation of a job that waits for idle processors until then.
+pub(crate) fn asks_at(job: &Job) -> Option<Timestamp> {
+    let latest = job.reservation_wish()?.window.latest;
+    job.reservation_asked_at().filter(|time| job.claims_first() && *time <= latest)
+}
+
 fn state(job: &Job) -> &'static str {
+    if job.claims_first() && !job.is_being_promised() {
+        return match job.phase {
+            Phase::Queued { .. } => "claims-first",
+            Phase::Failed { .. } if job.components.is_empty() => "refused",
+            _ => "not-needed",
+        };
+    }
     let Some(reservation) = &job.reservation else {
         return if matches!(job.phase, Phase::Failed { .. }) { "refused" } else { "wanted" };
     };

@@ -190,6 +190,7 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
         SharedStage::Ended(SharedEnd::Refused { .. }) => "refused",
         SharedStage::Ended(SharedEnd::WrongStart | SharedEnd::Lost) => "lost",
         SharedStage::Ended(SharedEnd::Cancelled { .. }) => "cancelled",
+        SharedStage::Ended(SharedEnd::NoShow) => "no-show",
         _ if shared.is_over(now) => "over",
         SharedStage::Asked | SharedStage::Granted => "asking",
         SharedStage::Confirmed => "confirmed",

@@ -48,7 +48,7 @@ async fn promised(scene: Scene, jobs: usize, components: &'static [u32]) -> Resu
     let wish = |number: usize| {
         let earliest = earliest + DurationMs(number as u64 * 1_000);
         let window = StartWindow::new(earliest, earliest + DAY);
-        ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false }
+        ReservationWish { window, ..ReservationWish::default() }
     };
     let begun = Instant::now();
     scene
@@ -81,8 +81,7 @@ async fn augmented(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
 fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
     let mut spec = JobSpec::clone(&*job(&[PROCESSORS; 3])?);
     let window = StartWindow::exactly(start);
-    spec.run.reservation =
-        Some(ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false });
+    spec.run.reservation = Some(ReservationWish { window, ..ReservationWish::default() });
     let sites = [&["s000", "s001"][..], &["s001", "s002"], &["s000"]];
     for (component, sites) in spec.components.iter_mut().zip(sites) {
         let rule = Rule::OneOf(sites.iter().map(|site| (*site).into()).collect());

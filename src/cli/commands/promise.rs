@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 use crate::api::v1::JobDocument;
 use crate::api::v1::job::{JobReport, SubmittedReport};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::note;
+use crate::cli::out::{note, warning_word};
 use crate::cli::when::local;
 use crate::client::Client;
 
@@ -61,6 +61,14 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
                 reservation.held.iter().map(|held| held.site.as_str()).collect();
             sites.dedup();
             note(&format!("job {id} starts at {} at {}", local(start), sites.join(", ")));
+            for one in &reservation.claimed {
+                let (component, site) = (&one.component, &one.site);
+                note(&format!(
+                    "{}: job {id}: {component} is not reserved, as {site} grants no reservations: it \
+                     is claimed at the start, if processors are idle then",
+                    warning_word()
+                ));
+            }
             Ok(())
         }
         ("refused", _) => {
@@ -73,6 +81,15 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
             let message = format!("job {id} was refused its start: {why}");
             Err(CliError { exit: Exit::Refused, message, remedy, quiet: false })
         }
+        ("claims-first", _) => {
+            let asks = reservation.asks_at.map(local).unwrap_or_default();
+            note(&format!(
+                "job {id} starts once processors are idle; if it still waits at {asks}, sites are \
+                 asked to promise it a start"
+            ));
+            Ok(())
+        }
+        ("not-needed", _) => Ok(()),
         _ => {
             note(&format!("sites are still being asked for job {id}; see: cospan show {id}"));
             Ok(())

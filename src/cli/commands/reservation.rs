@@ -161,6 +161,7 @@ fn show(row: &ReservationRow) -> String {
         ("owner", row.owner.clone()),
         ("state", state(&row.phase)),
         ("reservation", reservation.state.clone()),
+        ("sites are asked", time(reservation.asks_at)),
         ("start", time(reservation.start)),
         ("earliest", time(reservation.earliest)),
         ("latest", time(reservation.latest)),

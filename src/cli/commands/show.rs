@@ -129,13 +129,17 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
 /// What became of the start that it is to be promised, and what is held where.
 fn reservation_text(reservation: &ReservationReport) -> String {
     let start = reservation.start.map(|start| format!(", starts at {}", clock(start)));
+    let asks = reservation.asks_at.map(|at| format!(", sites are asked at {}", clock(at)));
     let next = reservation.next.map(|next| format!(", would be granted from {} on", clock(next)));
     let held = reservation.held.iter().map(|held| {
         let HeldReport { component, site, processors, from, to, serial } = held;
         let (from, to) = (clock(*from), clock(*to));
         format!("; {component}: {processors} at {site} from {from} to {to} (r{serial})")
     });
-    let told = [start, next].into_iter().flatten().chain(held);
+    let claimed = reservation.claimed.iter().map(|one| {
+        format!("; {}: NOT reserved, claimed at the start at {}", one.component, one.site)
+    });
+    let told = [asks, start, next].into_iter().flatten().chain(held).chain(claimed);
     told.fold(reservation.state.clone(), |text, more| text + &more)
 }
 

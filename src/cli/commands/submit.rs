@@ -13,7 +13,7 @@ use super::promise;
 use super::wait::{Until, wait_for};
 use crate::api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use crate::api::v1::mistakes;
-use crate::api::v1::reservation::ReservationDocument;
+use crate::api::v1::reservation::{ReservationDocument, Wanted};
 use crate::api::v1::{Format, JobDocument};
 use crate::cli::args_job::SubmitArgs;
 use crate::cli::context::Context;
@@ -46,15 +46,7 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
         true => (vec![line::job(&args.line, &args.words)?], vec![Origin::here("the command line")]),
         false => read_jobs(context, &args.files, &args.words)?,
     };
-    if let Some(earliest) = args.start {
-        for job in &mut jobs {
-            let flexible = job.reservation.as_ref().is_some_and(|wanted| wanted.flexible);
-            let (earliest, within) = (Some(earliest), args.within);
-            let others = ReservationDocument::default();
-            let start = ReservationDocument { earliest, within, flexible, ..others };
-            job.reservation = Some(start);
-        }
-    }
+    jobs.iter_mut().for_each(|job| want_start(job, args));
     if let Some(name) = &args.reservation {
         let shared = ReservationDocument::sharing(name.clone());
         jobs.iter_mut().for_each(|job| job.reservation = Some(shared.clone()));
@@ -95,6 +87,25 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
     note(submitted_text(&submitted).trim_end());
     promise::tell(&client, &jobs, &submitted)?;
     wait_for(context, &client, &ids, &Until { any: false, timeout: args.timeout })
+}
+
+/// What the command line says of the start that a job is to be promised.
+fn want_start(job: &mut JobDocument, args: &SubmitArgs) {
+    if let Some(earliest) = args.start {
+        let own = job.reservation.take().filter(|own| own.shared.is_none()).unwrap_or_default();
+        let (earliest, within) = (Some(earliest), args.within);
+        let (latest, tolerance) = (None, None);
+        // Who says when it is to start wants it promised.
+        let wanted = own.wanted.filter(|wanted| *wanted != Wanted::No);
+        job.reservation =
+            Some(ReservationDocument { wanted, earliest, within, latest, tolerance, ..own });
+    }
+    if let Some(wanted) = args.reserve {
+        let reservation = job.reservation.get_or_insert_default();
+        reservation.wanted = Some(wanted);
+        let after = reservation.reserve_after.filter(|_| wanted == Wanted::IfNeeded);
+        reservation.reserve_after = args.reserve_after.or(after);
+    }
 }
 
 /// Repeats a submission whose answer was lost: the key makes it the same one.

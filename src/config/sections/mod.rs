@@ -5,5 +5,7 @@ mod serving;
 mod sites;
 
 pub use running::{Basis, BidKind, Claim, Class, Placement, PriorityRule, Queue};
-pub use serving::{Chaos, Client, Engine, Limits, Log, LogFormat, Notify, Server, Store};
+pub use serving::{
+    Chaos, Client, Engine, Limits, Log, LogFormat, Notify, Reservations, Server, Store,
+};
 pub use sites::{Link, Site, SiteDefaults, SiteKind};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cospan_domain::units::{Bytes, DurationMs};
+use cospan_domain::units::{Bytes, DurationMs, PerMillion};
 
 use crate::config::section::section;
 use crate::config::value::{Auto, SecretUrl, choice};
@@ -199,6 +199,26 @@ section! {
         /// arrived: redirects are not followed.
         "timeout" => timeout: DurationMs = DurationMs::from_secs(10),
             in DurationMs(100) => DurationMs::from_secs(300), since "0.1.0";
+    }
+}
+
+section! {
+    /// What users may have promised, and of which starts they are reminded. Keys with the role
+    /// `operator` may have any.
+    Reservations("reservations") {
+        /// What share of a site's processors the reservations of one key may hold there at a time,
+        /// from 0 to 1.
+        "most_share" => most_share: PerMillion = PerMillion::ONE,
+            in PerMillion(0) => PerMillion::ONE, since "0.1.0";
+        /// How far ahead the latest start of a key's reservation may be. `none`: any time.
+        "most_ahead" => most_ahead: Option<DurationMs> = None, since "0.1.0";
+        /// So long before a promised start its job's `notify` targets are told.
+        "notice" => notice: DurationMs = DurationMs::from_secs(300),
+            in DurationMs::ZERO => DurationMs::from_secs(7 * 86_400), since "0.1.0";
+        /// A reservation that jobs share is given back if none runs in it so long after its start,
+        /// and the administrator of its site is told. `none`: it is kept.
+        "no_show" => no_show: Option<DurationMs> = Some(DurationMs::from_secs(1_800)),
+            since "0.1.0";
     }
 }
 

@@ -101,6 +101,9 @@ section! {
         /// Of `slurm`: whether components may wait in its own queue where nothing that serves them
         /// is idle. `false`: only what is idle is claimed.
         "queues" => queues: bool = true, since "0.1.0";
+        /// Of `local`: whether it grants reservations. `false`: its processors are only claimed while
+        /// they are idle.
+        "grants_reservations" => grants_reservations: bool = true, since "0.1.0";
         /// Names of the keys whose jobs it takes: what runs there runs as one account, which is
         /// not everybody's. `none`: everybody's.
         "keys" => keys: Option<Vec<KeyName>> = None, since "0.1.0";
@@ -198,8 +201,11 @@ impl Site {
             ("reservation", self.reservation.is_some()),
             ("queues", !self.queues),
         ];
-        let given = of_slurm.into_iter().filter(|(_, given)| *given);
-        given.map(|(key, _)| (SiteKind::Slurm, key))
+        let of_slurm = of_slurm.into_iter().filter(|(_, given)| *given);
+        let of_local = (!self.grants_reservations).then_some("grants_reservations");
+        of_slurm
+            .map(|(key, _)| (SiteKind::Slurm, key))
+            .chain(of_local.map(|key| (SiteKind::Local, key)))
     }
 
     /// Bytes of a megabyte, in which memory and disk are counted.

@@ -6,7 +6,7 @@ use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use cospan_domain::job::state::{Component, Run, Wish};
 use cospan_domain::reserve::StartWindow;
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::Timestamp;
 
 use super::*;
 use crate::api::v1::control::{OrderReport, OutcomeName};
@@ -41,7 +41,7 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
             || Component { attempt: Attempt(1), run: run.clone(), ..Component::default() };
         job.components = vec![component(), component()];
         let window = StartWindow::exactly(Timestamp(1));
-        let wish = ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false };
+        let wish = ReservationWish { window, ..ReservationWish::default() };
         job.wish = Wish::Changed(wish);
     });
     for file in ["stdout".to_owned(), "out".to_owned(), format!("tree/{}", marked(owner))] {

@@ -12,8 +12,11 @@ use crate::api::v1::slots::SlotsReport;
 fn promise(served: &Served, id: u64) {
     served.fake.change(id, |job| {
         let window = StartWindow::new(Timestamp(1_000), Timestamp(5_000));
-        job.wish =
-            Wish::Changed(ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false });
+        job.wish = Wish::Changed(ReservationWish {
+            window,
+            tolerance: DurationMs::ZERO,
+            ..Default::default()
+        });
     });
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn at_rest(scene: &Scene) {
 pub(super) fn folded(scene: &Scene, view: &View) {
     holds(scene, view);
     needs(scene, view);
-    let untold = view.jobs.values().filter(|job| job.untold().next().is_some());
+    let untold = view.jobs.values().filter(|job| job.owes_word());
     let untold: BTreeSet<JobId> = untold.map(|job| job.id).collect();
     scene.same("whose end is to be told", view.untold.iter().copied().collect(), untold);
     catalogued(scene, view);

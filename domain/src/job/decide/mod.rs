@@ -54,6 +54,7 @@ fn works_on_held(command: &JobCommand) -> bool {
             | JobCommand::Abandon { .. }
             | JobCommand::Freeze(_)
             | JobCommand::Thaw(_)
+            | JobCommand::NoticeTold { .. }
     )
 }
 
@@ -61,9 +62,14 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
     match command {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
         JobCommand::Place { placements, by } => orders::place(draft, placements, by),
-        JobCommand::Reserve { candidates } => reserving::seek(draft, candidates),
+        JobCommand::Reserve { candidates, unreserved } => {
+            reserving::seek(draft, candidates, &unreserved)
+        }
         JobCommand::ReservationAnswered { question, outcome } => {
             reserving::answered(draft, question, outcome)
+        }
+        JobCommand::WithholdReservation { question, most, next } => {
+            reserving::withhold(draft, question, most, next)
         }
         JobCommand::BringForward { plan, freed } => forward::bring(draft, plan, freed),
         JobCommand::ChangeReservation { wish, by } => promise::change(draft, wish, by),
@@ -101,6 +107,9 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::Cancel(by) => abort::cancel(draft, by),
         JobCommand::Abandon { by, silent } => abort::abandon(draft, by, &silent),
         JobCommand::EndTold { target, problem } => orders::end_told(draft, target, problem),
+        JobCommand::NoticeTold { notice, target, problem } => {
+            orders::notice_told(draft, notice, target, problem)
+        }
         JobCommand::Hold(reason) => orders::hold(draft, reason),
         JobCommand::Release(by) => orders::release(draft, by),
     }

@@ -19,7 +19,7 @@ pub(super) fn place(
     by: Option<PlacedBy>,
 ) -> Result<(), Rejection> {
     let waits = matches!(draft.job.phase, Phase::Queued { .. }) && draft.job.frozen_by.is_none();
-    if !waits || !is_whole(&draft.job, &placements) {
+    if !waits || draft.job.is_being_promised() || !is_whole(&draft.job, &placements) {
         return Err(Rejection::Stale);
     }
     let times = placements.iter().map(|placement| placement.transfer_time);
@@ -200,5 +200,18 @@ pub(super) fn end_told(
         return Err(Rejection::Stale);
     }
     draft.emit(Happened::EndTold { target, problem });
+    Ok(())
+}
+
+pub(super) fn notice_told(
+    draft: &mut Draft<'_>,
+    id: u32,
+    target: TargetName,
+    problem: Option<Arc<str>>,
+) -> Result<(), Rejection> {
+    if !draft.job.unsent().any(|(notice, to)| notice.id == id && *to == target) {
+        return Err(Rejection::Stale);
+    }
+    draft.emit(Happened::NoticeTold { notice: id, target, problem });
     Ok(())
 }

@@ -202,7 +202,12 @@ fn step(draft: &mut Draft<'_>) {
             }
             reserving::step(draft);
         }
-        Phase::Placed { .. } => {}
+        Phase::Placed { .. } => {
+            let announced_at = draft.job.announced_at(draft.parameters);
+            if announced_at.is_some_and(|at| draft.is_over(at)) {
+                draft.emit(Happened::StartAnnounced);
+            }
+        }
         Phase::Claiming { since } => step_claiming(draft, since),
         Phase::Starting { since } => step_starting(draft, since),
         Phase::Running { .. } => step_running(draft),

@@ -21,8 +21,12 @@ pub(super) fn change(
     let present = draft.job.reservation_wish();
     // Whoever says another start does not take back that it may be moved.
     let stays_flexible = present.is_some_and(|present| present.flexible);
-    let wish =
-        wish.map(|wish| ReservationWish { flexible: wish.flexible || stays_flexible, ..wish });
+    let claims = present.is_some_and(|present| present.unreserved);
+    let wish = wish.map(|wish| ReservationWish {
+        flexible: wish.flexible || stays_flexible,
+        unreserved: wish.unreserved || claims,
+        ..wish
+    });
     match wish {
         None => drop_it(draft, by),
         Some(_) if present.is_none() => {
@@ -33,6 +37,12 @@ pub(super) fn change(
         }
         Some(wish) if wish.window.latest < draft.now => {
             Err(Rejection::Impossible("the latest start that is wanted has passed"))
+        }
+        Some(wish) if wish.too_far(draft.now, draft.parameters.reservation_ahead).is_some() => {
+            Err(Rejection::Impossible(
+                "the latest start that is wanted is further ahead than users may reserve \
+                 (`reservations.most_ahead`); give an earlier one, or ask an operator",
+            ))
         }
         Some(wish) => move_it(draft, wish, by),
     }
@@ -89,8 +99,9 @@ fn begin_anew(draft: &mut Draft<'_>, by: KeyName) {
 
 /// Looks for another start, at the sites that could hold it, beside the one that is promised.
 fn look_beside(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Result<(), Rejection> {
-    let Some(reservation) = &draft.job.reservation else {
-        return Err(Rejection::Impossible("it is not to be promised a start"));
+    let held = draft.job.reservation.as_deref().filter(|reservation| !reservation.spent);
+    let Some(reservation) = held else {
+        return Err(Rejection::Impossible("its processors are just being claimed"));
     };
     let is_moving = reservation
         .other

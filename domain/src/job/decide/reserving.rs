@@ -4,51 +4,90 @@ use crate::ids::{ComponentIndex, Round};
 use crate::job::command::Rejection;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
-use crate::job::state::{Job, Reservation};
+use crate::job::state::{Job, Reservation, Unreserved};
 use crate::placed::Placement;
 use crate::reserve::coallocation::largest_first;
-use crate::reserve::{Coallocation, Failure, Outcome, Part, Standing, StartWindow, lease_length};
+use crate::reserve::{
+    Ask, Coallocation, Failure, Outcome, Part, Standing, StartWindow, lease_length,
+};
 use crate::resources::MEMORY;
 use crate::units::{DurationMs, Timestamp};
 
 /// The least step by which a search moves on.
 const UNIT: DurationMs = DurationMs(1_000);
+/// Added to a refusal where a site was not asked.
+const OVER_QUOTA: &str = "; a user may hold only a part of a site in reservations at a time \
+                          (`reservations.most_share`): ask for fewer processors or another time, \
+                          give another reservation back, or ask an operator";
 
 /// Begins to ask, if there is anybody to ask and it is not too late.
 pub(super) fn seek(
     draft: &mut Draft<'_>,
     candidates: Vec<Vec<Placement>>,
+    unreserved: &[Vec<Placement>],
 ) -> Result<(), Rejection> {
     let whole = candidates.len() == draft.job.spec.components.len();
-    if !draft.job.seeks_reservation() || !whole {
+    let wish = draft.job.reservation_wish().ok_or(Rejection::Stale)?;
+    let is_due = draft.job.reservation_asked_at().is_some_and(|time| time <= draft.now);
+    if !draft.job.seeks_reservation() || !is_due || !whole {
         return Err(Rejection::Stale);
     }
-    let window = window(draft).ok_or(Rejection::Stale)?;
+    let claimed = match wish.unreserved {
+        true => Unreserved::choose(&candidates, unreserved),
+        false => Vec::new(),
+    };
+    let window = start_window(draft, wish.window);
     if window.is_empty() {
         fail(draft, "its latest start has passed without a reservation".into());
-    } else if let Some(index) = candidates.iter().position(Vec::is_empty) {
-        let name = draft.job.name_of(ComponentIndex(index as u32)).unwrap_or_default();
-        let reason = format!("component {name}: no site that could hold it grants reservations");
+    } else if let Some(index) = nowhere(&candidates, &claimed) {
+        if draft.job.claims_first() {
+            return Err(Rejection::Stale);
+        }
+        let reason = refusal_of(draft, index, claimed.len() == candidates.len());
         fail(draft, reason);
     } else {
         let (wanted, placements) = wanted(draft, window, candidates);
         let lead = draft.parameters.reservation_lead;
         draft.emit(Happened::ReservationSought { wanted, placements, lead });
+        if !claimed.is_empty() {
+            draft.emit(Happened::UnreservedChosen { claimed });
+        }
     }
     Ok(())
+}
+
+/// A component that no site may hold; or the first, if none of them would be reserved.
+fn nowhere(candidates: &[Vec<Placement>], claimed: &[Unreserved]) -> Option<ComponentIndex> {
+    if claimed.len() == candidates.len() {
+        return Some(ComponentIndex(0));
+    }
+    let indexes = (0..candidates.len() as u32).map(ComponentIndex);
+    let is_claimed = |index: ComponentIndex| claimed.iter().any(|one| one.component == index);
+    let mut nowhere =
+        indexes.zip(candidates).filter(|(index, at)| at.is_empty() && !is_claimed(*index));
+    nowhere.next().map(|(index, _)| index)
+}
+
+fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) -> String {
+    if all_unreserved {
+        return "no site that could hold any of its components grants reservations; drop \
+                `[reservation]`"
+            .into();
+    }
+    let name = draft.job.name_of(index).unwrap_or_default();
+    let remedy = match draft.job.reservation_wish().is_some_and(|wish| wish.unreserved) {
+        true => "",
+        false => "; `unreserved = \"claim\"` in `[reservation]` has it claimed at the start",
+    };
+    format!("component {name}: no site that could hold it grants reservations{remedy}")
 }
 
 fn fail(draft: &mut Draft<'_>, reason: String) {
     draft.emit(Happened::JobFailed { reason: reason.into() });
 }
 
-/// When its reservations may begin: so long before the starts that are accepted that all can
-/// come to their gates, as far as there is time for that. Empty if it is too late.
-fn window(draft: &Draft<'_>) -> Option<StartWindow> {
-    Some(start_window(draft, draft.job.reservation_wish()?.window))
-}
-
-/// The same for these starts.
+/// When reservations for these starts may begin: so long before them that all can come to their
+/// gates, as far as there is time for that. Empty if it is too late.
 pub(super) fn start_window(draft: &Draft<'_>, accepted: StartWindow) -> StartWindow {
     let (now, lead) = (draft.now, draft.parameters.reservation_lead);
     let latest = (accepted.latest - lead).max((now + lead).min(accepted.latest));
@@ -72,7 +111,8 @@ fn wanted(
         let sites = placements.iter().map(|placement| placement.site.clone()).collect();
         Part { component, resources, length, sites, offset: DurationMs::ZERO }
     };
-    let mut parts: Vec<Part> = candidates.iter().enumerate().map(part).collect();
+    let reserved = candidates.iter().enumerate().filter(|(_, sites)| !sites.is_empty());
+    let mut parts: Vec<Part> = reserved.map(part).collect();
     largest_first(&mut parts, MEMORY);
     let of = |part: &Part| candidates[part.component.0 as usize].clone();
     let placements = parts.iter().map(of).collect();
@@ -91,6 +131,23 @@ pub(super) fn answered(
         Some((number, ask)) if number == question => {
             let site = ask.site().clone();
             draft.emit(Happened::ReservationAnswered { site, outcome });
+            Ok(())
+        }
+        Some(_) | None => Err(Rejection::Stale),
+    }
+}
+
+/// A site is not asked, as its user may hold no more there.
+pub(super) fn withhold(
+    draft: &mut Draft<'_>,
+    question: u32,
+    most: u32,
+    next: Option<Timestamp>,
+) -> Result<(), Rejection> {
+    let asked = draft.job.reservation.as_deref().and_then(Reservation::question);
+    match asked {
+        Some((number, Ask::Create { site, .. })) if number == question => {
+            draft.emit(Happened::ReservationWithheld { site, most, next });
             Ok(())
         }
         Some(_) | None => Err(Rejection::Stale),
@@ -131,7 +188,14 @@ pub(super) fn step(draft: &mut Draft<'_>) {
             let pause = parameters.backoff(parameters.claim_backoff, tries, seed);
             draft.emit(Happened::JobRequeued { not_before: draft.now + pause });
         }
-        Standing::Failed(failure) => fail(draft, refusal(&draft.job, failure).into()),
+        Standing::Failed(failure) if draft.job.claims_first() => {
+            let next = reservation.search.best.map(|next| next + reservation.lead);
+            draft.emit(Happened::ReservationForgone { failure, next });
+        }
+        Standing::Failed(failure) => {
+            let quota = if reservation.withheld { OVER_QUOTA } else { "" };
+            fail(draft, format!("{}{quota}", refusal(&draft.job, failure)));
+        }
     }
 }
 
@@ -147,7 +211,9 @@ pub(super) fn place(draft: &mut Draft<'_>) {
     let Some(placements) = reservation.and_then(Reservation::placements) else { return };
     let begins = placements.iter().filter_map(|p| Some(p.acquisition.promised()?.from));
     let begins = begins.max().unwrap_or(draft.now);
-    let start_estimate = draft.job.start_after(begins);
+    // Until then what is not reserved may become idle.
+    let claims_for = reservation.map(Reservation::claims_for).unwrap_or_default();
+    let start_estimate = draft.job.start_after(begins) + claims_for;
     let round = Round(draft.job.round.0 + 1);
     draft.emit(Happened::JobPlaced { round, placements, start_estimate, by: None });
 }

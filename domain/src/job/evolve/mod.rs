@@ -30,6 +30,11 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         | Happened::ReservationMoveSought { .. }
         | Happened::ReservationForwardSought { .. }
         | Happened::ReservationMoved
+        | Happened::ReservationForgone { .. }
+        | Happened::UnreservedChosen { .. }
+        | Happened::ReservationWithheld { .. }
+        | Happened::StartAnnounced
+        | Happened::NoticeTold { .. }
         | Happened::ReservationStayed { .. } => reservations::evolve(job, &event.what, at),
         Happened::StartPostponed { .. }
         | Happened::ComponentFailed { .. }

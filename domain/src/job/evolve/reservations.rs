@@ -1,7 +1,7 @@
 //! What a job asks sites to reserve, and what comes of it.
 
 use crate::job::event::Happened;
-use crate::job::state::{Job, Reservation, Wish};
+use crate::job::state::{Job, NoticeKind, Reservation, Wish};
 use crate::reserve::Search;
 use crate::units::Timestamp;
 
@@ -9,10 +9,12 @@ use crate::units::Timestamp;
 pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
     match what {
         Happened::ReservationSought { wanted, placements, lead } => {
-            let last = job.reservation.as_deref().map(Reservation::last_serial).unwrap_or_default();
+            let before = job.reservation.take();
+            let last = before.as_deref().map(Reservation::last_serial).unwrap_or_default();
             let search = Search::after(wanted.clone(), last);
+            let notices = before.map(|before| before.notices).unwrap_or_default();
             let sought = Reservation::sought(search, placements.clone(), *lead, at);
-            job.reservation = Some(Box::new(sought));
+            job.reservation = Some(Box::new(Reservation { notices, ..sought }));
         }
         Happened::ReservationAnswered { outcome, .. } => {
             job.reservation.iter_mut().for_each(|reservation| reservation.record(*outcome, at));
@@ -36,9 +38,19 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         Happened::ReservationMoved => {
             let wish = job.reservation.as_mut().and_then(|reservation| reservation.make_way(at));
             job.wish = wish.map_or(job.wish, Wish::Changed);
+            job.owe_notice(NoticeKind::StartMoved, at);
         }
+        Happened::StartAnnounced => job.owe_notice(NoticeKind::StartsSoon, at),
+        Happened::NoticeTold { notice, target, .. } => job.noticed(*notice, target),
         Happened::ReservationStayed { .. } => {
             job.reservation.iter_mut().for_each(|reservation| reservation.other = None);
+        }
+        Happened::ReservationWithheld { next, .. } => {
+            job.reservation.iter_mut().for_each(|reservation| reservation.withhold(*next, at));
+        }
+        Happened::ReservationForgone { .. } => spend(job),
+        Happened::UnreservedChosen { claimed } => {
+            job.reservation.iter_mut().for_each(|r| r.claimed.clone_from(claimed));
         }
         _ => {}
     }

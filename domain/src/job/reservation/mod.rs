@@ -5,8 +5,13 @@
 //! whoever asks looks up first what a lost answer may have left ([`Reservation::question`]).
 
 mod forward;
+mod needed;
+mod notices;
+mod unreserved;
 
 pub use forward::Forward;
+pub use notices::{NoticeKind, Notices, StartNotice};
+pub use unreserved::Unreserved;
 
 use crate::acquire::{Acquisition, Promised, ReservationWish};
 use crate::ids::ReservationName;
@@ -55,6 +60,12 @@ pub struct Reservation {
     pub spent: bool,
     /// What is to take the place of these, or had it before.
     pub other: Option<Other>,
+    /// Components that are not reserved.
+    pub claimed: Vec<Unreserved>,
+    /// A site was not asked, as its user holds as much there as one may.
+    pub withheld: bool,
+    /// What is to be told of it.
+    pub notices: Notices,
 }
 
 impl Reservation {
@@ -65,8 +76,18 @@ impl Reservation {
         lead: DurationMs,
         now: Timestamp,
     ) -> Self {
-        let other = None;
-        Self { search, placements, lead, answers: 0, asked_since: now, spent: false, other }
+        Self {
+            search,
+            placements,
+            lead,
+            answers: 0,
+            asked_since: now,
+            spent: false,
+            other: None,
+            claimed: Vec::new(),
+            withheld: false,
+            notices: Notices::default(),
+        }
     }
 
     /// What a site is to be asked, and the number of that question.
@@ -87,6 +108,12 @@ impl Reservation {
         search.unwrap_or(&mut self.search).record(outcome);
         self.answers += 1;
         self.asked_since = now;
+    }
+
+    /// The site is not asked: its user may hold no more there.
+    pub(super) fn withhold(&mut self, next: Option<Timestamp>, now: Timestamp) {
+        self.withheld = true;
+        self.record(Outcome::Refused { next }, now);
     }
 
     /// Nobody needs it any more.
@@ -173,6 +200,7 @@ impl Reservation {
                 Some((part.component, Placement { acquisition, ..placement.clone() }))
             })
             .collect::<Option<Vec<_>>>()?;
+        placed.extend(self.claimed.iter().map(Unreserved::placed));
         placed.sort_by_key(|(component, _)| *component);
         Some(placed.into_iter().map(|(_, placement)| placement).collect())
     }
@@ -215,11 +243,7 @@ impl Job {
 
     /// Whether it waits for somebody to say which sites may be asked for a reservation.
     pub fn seeks_reservation(&self) -> bool {
-        self.reservation_wish().is_some()
-            && matches!(self.phase, Phase::Queued { .. })
-            && self.frozen_by.is_none()
-            && self.held.is_none()
-            && self.reservation.as_deref().is_none_or(|reservation| reservation.spent)
+        self.reservation_asked_at().is_some() && self.frozen_by.is_none() && self.held.is_none()
     }
 
     /// The earliest start that sites said they would grant later, if its reservation was refused

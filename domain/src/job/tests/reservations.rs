@@ -47,7 +47,8 @@ impl Story {
         let start = Timestamp(1_000_000_000_000) + HOUR;
         let window = StartWindow::new(start, start + within);
         let tolerance = DurationMs::from_secs(60).min(within);
-        spec.run.reservation = Some(ReservationWish { window, tolerance, flexible });
+        spec.run.reservation =
+            Some(ReservationWish { window, tolerance, flexible, ..Default::default() });
         let world = World::new(spec);
         let ledger = |_| Ledger::new(Timeline::new(world.now, &Resources::processors(4)).unwrap());
         let sites = (0..sites).map(|index| (site(index), ledger(index))).collect();
@@ -65,6 +66,20 @@ impl Story {
         };
         let ledger = self.sites.get_mut(&site(at)).unwrap();
         ledger.request(Serial(u32::MAX), &request, Timestamp(u64::MAX));
+    }
+
+    /// All sites are taken for longer than anybody waits.
+    pub(super) fn take_all(&mut self) {
+        let request = ReservationRequest {
+            resources: Resources::processors(4),
+            length: DurationMs::from_secs(9 * 3_600),
+            window: StartWindow::exactly(self.world.now),
+            flexible: false,
+        };
+        for ledger in self.sites.values_mut() {
+            ledger.cancel(&Serial(u32::MAX));
+            ledger.request(Serial(u32::MAX), &request, Timestamp(u64::MAX));
+        }
     }
 
     /// What was taken is free.
@@ -88,7 +103,8 @@ impl Story {
             acquisition: Default::default(),
         };
         let sites: Vec<Placement> = self.sites.keys().map(to).collect();
-        self.world.tell(JobCommand::Reserve { candidates: vec![sites; self.components] })
+        let candidates = vec![sites; self.components];
+        self.world.tell(JobCommand::Reserve { candidates, unreserved: Vec::new() })
     }
 
     pub(super) fn question(&self) -> Option<(u32, Ask)> {
@@ -126,7 +142,7 @@ impl Story {
         held.filter(|serial| *serial != Serial(u32::MAX)).collect()
     }
 
-    fn sleep_until(&mut self, time: Timestamp) {
+    pub(super) fn sleep_until(&mut self, time: Timestamp) {
         self.world.now = time;
         self.world.tell(JobCommand::Look(ExternalState::default())).unwrap();
     }
@@ -277,7 +293,7 @@ impl Story {
     ) -> Result<Vec<&'static str>, Rejection> {
         let start = self.start() + later;
         let window = StartWindow::new(start, start + within);
-        let wish = Some(ReservationWish { window, tolerance: DurationMs::ZERO, flexible: false });
+        let wish = Some(ReservationWish { window, ..ReservationWish::default() });
         self.world.tell(JobCommand::ChangeReservation { wish, by: key() })
     }
 

@@ -171,3 +171,33 @@ fn keys_that_are_not_named_may_not_use_it() {
     let past = SharedWish { window: StartWindow::exactly(Timestamp(0)), ..bench.wish("past") };
     assert_eq!(bench.operate(Operation::Reserve(Box::new(past))), Err(Rejection::EmptyWindow));
 }
+
+#[test]
+fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
+    let patience = Some(DurationMs::from_secs(600));
+    for (used, patience) in [(false, patience), (true, patience), (false, None)] {
+        let mut bench = Bench::kept("course");
+        bench.parameters.no_show = patience;
+        let serial = bench.one("course").serial;
+        let due = bench.one("course").no_show_at(Some(DurationMs::from_secs(600))).unwrap();
+        let looked_at = SiteCommand::SharedLookedAt { serial, used };
+        bench.now = due - DurationMs(1);
+        bench.tell(looked_at.clone()).unwrap();
+        assert_eq!(bench.one("course").stage, SharedStage::Confirmed, "it is not time yet");
+        bench.now = due;
+        bench.tell(looked_at.clone()).unwrap();
+        let goes = !used && patience.is_some();
+        assert_eq!(bench.record.owed.len(), usize::from(goes));
+        assert_eq!(bench.asked().is_some(), goes);
+        if goes {
+            assert!(bench.record.owed[0].text.contains("course"), "{:?}", bench.record.owed);
+            bench.tell(looked_at).unwrap();
+            assert_eq!(bench.record.owed.len(), 1, "told once");
+            bench.answer(Outcome::Done);
+            assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::NoShow));
+        } else {
+            assert!(bench.one("course").is_kept(bench.now));
+            assert_eq!(bench.one("course").no_show_at(patience), None, "nobody looks again");
+        }
+    }
+}

@@ -16,7 +16,7 @@ pub(super) fn reservations(
         return Some(None);
     }
     let table = root.table("reservations", "[reservations]".into())?;
-    table.only(&["share", "ahead", "within", "flexible"]);
+    table.only(&["share", "ahead", "within", "flexible", "reserve_after"]);
     let grants = |site: &Option<GridSite>| site.as_ref().is_none_or(|site| site.reserves);
     if !sites.iter().any(grants) {
         let message = "[reservations] is given, but no site grants any";
@@ -26,6 +26,8 @@ pub(super) fn reservations(
     let ahead = table.or("ahead", DurationMs::ZERO, length);
     let within = table.or("within", DurationMs::ZERO, length);
     let flexible = table.or("flexible", false, yes_or_no);
+    let reserve_after = table.or("reserve_after", None, |value| length(value).map(Some));
     let (share, ahead, within, flexible) = (wanted?, ahead?, within?, flexible?);
-    Some(Some(Reservations { share, ahead, within, flexible }))
+    let reserve_after = reserve_after?;
+    Some(Some(Reservations { share, ahead, within, flexible, reserve_after }))
 }

@@ -7,7 +7,7 @@ use cospan_domain::job::event::{self, Happened as DomainHappened};
 
 use super::convert::{Text, wire_enum, wire_struct};
 use super::head::{AbortCause, AfterAbort};
-use super::reservation::{Coallocation, Failure, Outcome, ReservationWish};
+use super::reservation::{Coallocation, Failure, Outcome, ReservationWish, Unreserved};
 use super::run::{Charge, Ending, PlacedBy, Placement};
 use super::spec::{Content, Priority};
 
@@ -27,6 +27,11 @@ wire_enum!(Happened = DomainHappened {
     ReservationForwardSought { wanted: Coallocation, freed: Vec<Text<SiteName>> },
     ReservationMoved,
     ReservationStayed { failure: Failure, next: Option<u64> },
+    UnreservedChosen { claimed: Vec<Unreserved> },
+    ReservationWithheld { site: Text<SiteName>, most: u32, next: Option<u64> },
+    StartAnnounced,
+    NoticeTold { notice: u32, target: Text<TargetName>, problem: Option<Arc<str>> },
+    ReservationForgone { failure: Failure, next: Option<u64> },
     StartPostponed { start_estimate: u64, next_claim: u64 },
     InputsArrived,
     ClaimBegun,

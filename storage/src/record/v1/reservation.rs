@@ -1,8 +1,8 @@
 //! The reservations that a job asks for, and the search for them as it stands.
 
 use cospan_domain::acquire;
-use cospan_domain::ids::SiteName;
-use cospan_domain::job::state::{self, Wish as DomainWish};
+use cospan_domain::ids::{SiteName, TargetName};
+use cospan_domain::job::state::{self, NoticeKind as DomainNoticeKind, Wish as DomainWish};
 use cospan_domain::reserve::coallocation::{
     self, Augmenting as DomainAugmenting, Failure as DomainFailure, Outcome as DomainOutcome,
     Placing as DomainPlacing, Step as DomainStep,
@@ -17,6 +17,9 @@ wire_struct!(ReservationWish = acquire::ReservationWish {
     window: StartWindow;
     tolerance: u64,
     flexible: bool,
+    reserve_after: Option<u64>,
+    unreserved: bool,
+    exempt: bool,
 });
 wire_struct!(StartWindow = agreement::StartWindow { earliest: u64, latest: u64 });
 
@@ -28,7 +31,31 @@ wire_struct!(Reservation = state::Reservation {
     asked_since: u64,
     spent: bool,
     other: Option<Other>,
+    claimed: Vec<Unreserved>,
+    withheld: bool,
+    notices: Notices,
 });
+wire_struct!(Notices = state::Notices {;
+    announced: Option<u64>,
+    owed: Vec<StartNotice>,
+    last: u32,
+});
+
+impl Default for Notices {
+    fn default() -> Self {
+        state::Notices::default().to_wire()
+    }
+}
+
+wire_struct!(StartNotice = state::StartNotice {
+    id: u32,
+    kind: NoticeKind,
+    at: u64,
+    start: u64,
+    told: Vec<Text<TargetName>>,
+});
+wire_enum!(NoticeKind = DomainNoticeKind { StartsSoon, StartMoved });
+wire_struct!(Unreserved = state::Unreserved { component: u32, placement: Placement });
 
 impl Convert<Reservation> for Box<state::Reservation> {
     fn to_wire(&self) -> Reservation {

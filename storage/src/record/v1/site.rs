@@ -32,6 +32,7 @@ wire_struct!(SharedReservation = shared::SharedReservation {
     by: Text<KeyName>,
     stage: SharedStage;
     granted: Option<u64>,
+    used: bool,
 });
 wire_struct!(SharedWish = shared::SharedWish {
     name: Text<ReservationName>,
@@ -54,6 +55,7 @@ wire_enum!(SharedEnd = DomainEnd {
     Refused { next: Option<u64> },
     WrongStart,
     Lost,
+    NoShow,
     Cancelled { by: Text<KeyName> },
 });
 
@@ -113,6 +115,13 @@ wire_struct!(Notification = state::Notification {
 });
 
 wire_enum!(
-    NotificationKind =
-        DomainKind { Unusable, ProbeFailed, Usable, Unreachable, CredentialsExpired, Answering }
+    NotificationKind = DomainKind {
+        Unusable,
+        ProbeFailed,
+        Usable,
+        Unreachable,
+        CredentialsExpired,
+        Answering,
+        NoShow
+    }
 );

@@ -133,10 +133,11 @@ impl Draw {
 
     fn shared(&mut self) -> SharedReservation {
         let length = DurationMs(self.n64());
-        let end = match self.below(4) {
+        let end = match self.below(5) {
             0 => SharedEnd::Refused { next: self.maybe(Self::at) },
             1 => SharedEnd::WrongStart,
             2 => SharedEnd::Lost,
+            3 => SharedEnd::NoShow,
             _ => SharedEnd::Cancelled { by: self.name() },
         };
         SharedReservation {
@@ -152,6 +153,7 @@ impl Draw {
             serial: Serial(self.n32()),
             by: self.name(),
             granted: self.maybe(Self::at),
+            used: self.coin(),
             stage: match self.below(6) {
                 0 => SharedStage::Asked,
                 1 => SharedStage::Granted,
@@ -165,9 +167,10 @@ impl Draw {
 
     fn notification(&mut self) -> Notification {
         use NotificationKind::{
-            Answering, CredentialsExpired, ProbeFailed, Unreachable, Unusable, Usable,
+            Answering, CredentialsExpired, NoShow, ProbeFailed, Unreachable, Unusable, Usable,
         };
-        let kinds = [Unusable, ProbeFailed, Usable, Unreachable, CredentialsExpired, Answering];
+        let kinds =
+            [Unusable, ProbeFailed, Usable, Unreachable, CredentialsExpired, Answering, NoShow];
         Notification {
             id: NotificationId(self.n64()),
             kind: self.one(&kinds),

@@ -1,8 +1,11 @@
 //! Draws the reservations of a job: a search at any step.
 
 use cospan_domain::acquire::{Promised, ReservationWish};
+use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::event::Happened;
-use cospan_domain::job::state::{Other, Reservation, Wish};
+use cospan_domain::job::state::{
+    NoticeKind, Notices, Other, Reservation, StartNotice, Unreserved, Wish,
+};
 use cospan_domain::placed::Placement;
 use cospan_domain::reserve::{
     Coallocation, Failure, Outcome, Part, Search, Serial, Standing, StartWindow,
@@ -15,7 +18,14 @@ use super::Draw;
 impl Draw {
     pub(super) fn wish(&mut self) -> ReservationWish {
         let tolerance = DurationMs(self.n64());
-        ReservationWish { window: self.window(), tolerance, flexible: self.below(2) == 0 }
+        ReservationWish {
+            window: self.window(),
+            tolerance,
+            flexible: self.below(2) == 0,
+            reserve_after: self.maybe(|draw| DurationMs(draw.n64())),
+            unreserved: self.below(2) == 0,
+            exempt: self.below(2) == 0,
+        }
     }
 
     pub(super) fn changed_wish(&mut self) -> Wish {
@@ -58,7 +68,7 @@ impl Draw {
     }
 
     fn changed(&mut self) -> Happened {
-        match self.below(5) {
+        match self.below(10) {
             0 => Happened::ReservationChanged { wish: self.maybe(Self::wish), by: self.name() },
             1 => Happened::ReservationMoveSought {
                 wish: self.wish(),
@@ -69,6 +79,22 @@ impl Draw {
             3 => Happened::ReservationForwardSought {
                 wanted: self.wanted(),
                 freed: self.some(Self::name),
+            },
+            5 => Happened::UnreservedChosen { claimed: self.some(Self::unreserved) },
+            6 => Happened::ReservationWithheld {
+                site: self.name(),
+                most: self.n32(),
+                next: self.maybe(Self::at),
+            },
+            7 => Happened::StartAnnounced,
+            8 => Happened::NoticeTold {
+                notice: self.n32(),
+                target: self.name(),
+                problem: self.maybe(Self::text),
+            },
+            4 => Happened::ReservationForgone {
+                failure: Failure::NoCommonStart,
+                next: self.maybe(Self::at),
             },
             _ => Happened::ReservationStayed {
                 failure: Failure::NoCommonStart,
@@ -126,6 +152,24 @@ impl Draw {
         search
     }
 
+    fn notices(&mut self) -> Notices {
+        let owed = self.some(|draw| StartNotice {
+            id: draw.n32(),
+            kind: match draw.coin() {
+                true => NoticeKind::StartsSoon,
+                false => NoticeKind::StartMoved,
+            },
+            at: draw.at(),
+            start: draw.at(),
+            told: draw.some(Self::name),
+        });
+        Notices { announced: self.maybe(Self::at), owed, last: self.n32() }
+    }
+
+    fn unreserved(&mut self) -> Unreserved {
+        Unreserved { component: ComponentIndex(self.n32()), placement: self.placement() }
+    }
+
     pub(super) fn reservation(&mut self) -> Reservation {
         let search = self.search();
         let of_part = |draw: &mut Self| draw.some::<Vec<Placement>, _>(Self::placement);
@@ -137,6 +181,9 @@ impl Draw {
             asked_since: self.at(),
             spent: self.coin(),
             other: self.maybe(|draw| Other { search: draw.search(), wish: draw.maybe(Self::wish) }),
+            claimed: self.some(Self::unreserved),
+            withheld: self.coin(),
+            notices: self.notices(),
         }
     }
 }

@@ -1,0 +1,53 @@
+//! Whether a user may be promised what a job asks for.
+
+use cospan_domain::ids::{KeyName, SiteName};
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::reserve::quota::share_of;
+use cospan_domain::units::PerMillion;
+
+use super::handle::ControlPlane;
+
+impl ControlPlane {
+    /// Whether the reservation that a job of this key asks for is not further ahead, nor larger,
+    /// than its user may have; whatever others hold.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check_quota(&self, by: &KeyName, spec: &JobSpec) -> Result<(), String> {
+        let Some(wish) = spec.run.reservation.filter(|wish| !wish.exempt) else { return Ok(()) };
+        let parameters = &self.shared().settings.job;
+        if let Some(ahead) = wish.too_far(self.now(), parameters.reservation_ahead) {
+            let most = parameters.reservation_ahead.unwrap_or_default();
+            return Err(format!(
+                "its latest start is {ahead} ahead, but key {by} may reserve at most {most} ahead \
+                 (`reservations.most_ahead`): give an earlier `latest` or `within`, or ask an operator"
+            ));
+        }
+        let share = parameters.reservation_share;
+        if share >= PerMillion::ONE {
+            return Ok(());
+        }
+        for component in &spec.components {
+            let largest = self.most_at(share, component.site.as_ref());
+            let (name, wanted) = (&component.name, component.resources.processors);
+            if let Some(most) = largest.filter(|most| wanted > *most) {
+                return Err(format!(
+                    "component {name} asks for {wanted} processors, but key {by} may hold at most \
+                     {most} of a site in reservations (`reservations.most_share`): ask for fewer, \
+                     or ask an operator"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The most processors of one site that are this share, of those that grant reservations;
+    /// `None` until one is known.
+    fn most_at(&self, share: PerMillion, only: Option<&SiteName>) -> Option<u32> {
+        let grid = self.shapes();
+        let sites = grid.sites().iter().filter(|site| only.is_none_or(|only| *only == site.name));
+        let shapes = sites.filter_map(|site| site.shape.as_ref());
+        let granting = shapes.filter(|shape| shape.reservations);
+        granting.map(|shape| share_of(shape.total.processors, share)).max()
+    }
+}

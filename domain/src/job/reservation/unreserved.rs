@@ -1,0 +1,51 @@
+//! Components of a reserved job that are claimed at its start, at sites that grant no reservations.
+
+use super::Reservation;
+use crate::acquire::Acquisition;
+use crate::ids::ComponentIndex;
+use crate::placed::Placement;
+use crate::units::DurationMs;
+
+/// A component that nobody promises its processors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreserved {
+    /// Which.
+    pub component: ComponentIndex,
+    /// Where it is claimed first; it may be claimed elsewhere if nothing is idle there.
+    pub placement: Placement,
+}
+
+impl Unreserved {
+    /// Of these components those that are not reserved, each where it would go best. `reserved`
+    /// and `unreserved`: by component, where it would go that grants reservations, and that
+    /// grants none.
+    pub(crate) fn choose(reserved: &[Vec<Placement>], unreserved: &[Vec<Placement>]) -> Vec<Self> {
+        let all = reserved.iter().zip(unreserved).enumerate();
+        let chosen = all.filter(|(_, (reserved, _))| reserved.is_empty());
+        let chosen = chosen.filter_map(|(index, (_, unreserved))| {
+            let placement = unreserved.first()?.clone();
+            Some(Self { component: ComponentIndex(index as u32), placement })
+        });
+        chosen.collect()
+    }
+
+    pub(super) fn placed(&self) -> (ComponentIndex, Placement) {
+        let acquisition = Acquisition::ClaimNow;
+        (self.component, Placement { acquisition, ..self.placement.clone() })
+    }
+}
+
+impl Reservation {
+    /// How much later than promised the payloads may begin, so that each still has its whole wall
+    /// time: so long idle processors are looked for. Nothing if all of the job is reserved.
+    pub fn claims_for(&self) -> DurationMs {
+        if self.claimed.is_empty() {
+            return DurationMs::ZERO;
+        }
+        let starts = || self.search.reserved().iter().flatten().map(|held| held.start);
+        let (first, last) =
+            (starts().min().unwrap_or_default(), starts().max().unwrap_or_default());
+        let tolerance = self.search.job.tolerance;
+        DurationMs(tolerance.0.saturating_sub(last.since(first).0))
+    }
+}

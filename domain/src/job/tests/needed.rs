@@ -1,0 +1,201 @@
+//! Jobs that want a promised start only if they need one.
+
+use proptest::prelude::*;
+
+use super::reservations::Story;
+use super::world::{key, site};
+use crate::acquire::ReservationWish;
+use crate::ids::ComponentIndex;
+use crate::job::command::{JobCommand, Rejection};
+use crate::job::state::{Job, Phase, PhaseKind, Wish};
+use crate::placed::Placement;
+use crate::placement::{DefaultPolicies, PlacementRequest};
+use crate::queue::Waiting;
+use crate::reserve::StartWindow;
+use crate::units::{DurationMs, Timestamp};
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const AFTER: DurationMs = DurationMs::from_secs(600);
+
+/// A job that may start at once, or up to three hours later, and asks for a promise after ten
+/// minutes; at sites of four processors.
+fn story(components: usize, sites: usize) -> Story {
+    let mut story = Story::flexible(components, HOUR, sites, false);
+    let now = story.world.now;
+    let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
+    let wish = ReservationWish { window, reserve_after: Some(AFTER), ..Default::default() };
+    story.world.job.wish = Wish::Changed(wish);
+    story
+}
+
+fn place(story: &mut Story) -> Result<Vec<&'static str>, Rejection> {
+    let placement = Placement {
+        site: site(0),
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: None,
+        acquisition: Default::default(),
+    };
+    story.world.tell(JobCommand::Place { placements: vec![placement], by: None })
+}
+
+fn is_claimed_for(job: &Job) -> bool {
+    let request = || PlacementRequest::of_job(job, &DefaultPolicies::default()).into();
+    Waiting::of_job(job, request).is_some()
+}
+
+#[test]
+fn processors_are_claimed_until_sites_are_asked() {
+    let mut story = story(1, 1);
+    let asked_at = story.world.now + AFTER;
+    assert!(is_claimed_for(&story.world.job));
+    assert_eq!(story.world.job.reservation_asked_at(), Some(asked_at));
+    story.world.now = asked_at - DurationMs(1);
+    assert_eq!(story.seek(), Err(Rejection::Stale), "it is not time yet");
+    story.world.now = asked_at;
+    assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
+    assert!(!is_claimed_for(&story.world.job), "while sites are asked");
+    assert_eq!(place(&mut story), Err(Rejection::Stale), "a plan of before that comes too late");
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    assert!(story.world.job.promised_start().is_some());
+}
+
+#[test]
+fn a_job_that_got_idle_processors_asks_nobody() {
+    let mut story = story(1, 1);
+    assert_eq!(place(&mut story).unwrap(), ["JobPlaced", "ClaimBegun"]);
+    story.world.now = story.world.now + HOUR;
+    assert_eq!(story.world.job.reservation_asked_at(), None);
+    assert_eq!(story.seek(), Err(Rejection::Stale));
+}
+
+#[test]
+fn a_refused_job_keeps_its_place_in_the_queue_and_asks_again() {
+    let mut story = story(1, 1);
+    let submitted = story.world.now;
+    story.take_all();
+    story.world.now = submitted + AFTER;
+    story.seek().unwrap();
+    story.ask_all();
+    let Phase::Queued { since, .. } = story.world.job.phase else {
+        panic!("{:?}", story.world.job.phase)
+    };
+    assert_eq!(since, submitted);
+    assert!(is_claimed_for(&story.world.job));
+    let again = submitted + AFTER + AFTER;
+    assert_eq!(story.world.job.reservation_asked_at(), Some(again));
+    story.give_back_taken();
+    story.world.now = again;
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+}
+
+#[test]
+fn a_job_whose_latest_start_passes_while_it_waits_fails() {
+    let mut story = story(1, 1);
+    let latest = story.world.job.reservation_wish().unwrap().window.latest;
+    story.world.now = latest - DurationMs::from_secs(60);
+    story.take_all();
+    story.seek().unwrap();
+    story.ask_all();
+    let end = story.world.job.reservation_asked_at().unwrap();
+    assert_eq!(end, latest + DurationMs(1), "nobody is asked any more");
+    story.world.now = end;
+    assert_eq!(story.seek().unwrap(), ["JobFailed"]);
+}
+
+#[test]
+fn a_job_that_lost_what_it_was_promised_asks_at_once() {
+    let mut story = story(1, 1);
+    story.world.now = story.world.now + AFTER;
+    story.seek().unwrap();
+    story.ask_all();
+    story.world.tell(JobCommand::LeaveSite(site(0))).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Queued);
+    assert!(story.world.job.reservation_asked_at().unwrap() <= story.world.now);
+}
+
+#[test]
+fn nothing_is_claimed_before_the_earliest_start() {
+    let mut story = story(1, 1);
+    let mut wish = story.world.job.reservation_wish().unwrap();
+    wish.window.earliest = wish.window.earliest + HOUR;
+    story.world.job.wish = Wish::Changed(wish);
+    assert_eq!(story.world.job.waits_for_claim(), Some(wish.window.earliest));
+}
+
+#[test]
+fn a_start_that_a_user_asks_for_is_looked_for_at_once() {
+    let mut story = story(1, 1);
+    let window = StartWindow::exactly(story.world.now + HOUR);
+    let wish = Some(ReservationWish { window, ..Default::default() });
+    story.world.tell(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
+    assert!(!is_claimed_for(&story.world.job));
+    assert!(story.seek().is_ok());
+}
+
+proptest! {
+    /// A job that waits is claimed for, or sites are asked, or both will be; the two never at once.
+    #[test]
+    fn no_job_waits_for_nothing(
+        steps in proptest::collection::vec((0..4_u8, 1..40_u64), 1..30),
+    ) {
+        let mut story = story(1, 1);
+        let latest = story.world.job.reservation_wish().unwrap().window.latest;
+        for (step, minutes) in steps {
+            match step {
+                0 => drop(story.seek()),
+                1 => drop(place(&mut story)),
+                2 => story.take_all(),
+                _ => story.give_back_taken(),
+            }
+            story.ask_all();
+            let job = &story.world.job;
+            if let Phase::Queued { .. } = job.phase {
+                let asked_at = job.reservation_asked_at().unwrap();
+                prop_assert!(is_claimed_for(job) && !job.is_being_promised());
+                prop_assert!(asked_at <= latest + DurationMs(1));
+            } else if job.promised_start().is_some() {
+                prop_assert!(!is_claimed_for(job));
+                prop_assert!(job.reservation_asked_at().is_none());
+            }
+            if job.phase.kind() != PhaseKind::Queued {
+                break;
+            }
+            story.world.now = story.world.now + DurationMs::from_secs(60 * minutes);
+        }
+    }
+
+    /// When sites are asked follows from the wish alone, and never lies between the latest start
+    /// and what tells that it has passed.
+    #[test]
+    fn sites_are_asked_within_the_window_or_not_at_all(
+        since in 0..10_000_u64, after in proptest::option::of(0..10_000_u64), latest in 0..10_000_u64,
+    ) {
+        let window = StartWindow::new(Timestamp(0), Timestamp(latest));
+        let reserve_after = after.map(DurationMs);
+        let wish = ReservationWish { window, reserve_after, ..Default::default() };
+        let asked_at = wish.asked_at(Timestamp(since)).0;
+        match after {
+            None => prop_assert_eq!(asked_at, 0),
+            Some(after) if since + after <= latest => prop_assert_eq!(asked_at, since + after),
+            Some(_) => prop_assert_eq!(asked_at, latest + 1),
+        }
+    }
+}
+
+#[test]
+fn components_are_asked_for_together() {
+    let mut story = story(2, 2);
+    story.world.now = story.world.now + AFTER;
+    story.seek().unwrap();
+    story.ask_all();
+    let promised = |index| {
+        let component: &crate::job::state::Component = &story.world.job.components[index];
+        component.acquisition().promised().is_some()
+    };
+    assert!(promised(0) && promised(1) && story.world.job.spec_of(ComponentIndex(1)).is_some());
+}

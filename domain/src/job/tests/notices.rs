@@ -1,0 +1,95 @@
+//! What those are told of a promised start who want to know.
+
+use std::sync::Arc;
+
+use super::reservations::Story;
+use super::world::key;
+use crate::acquire::ReservationWish;
+use crate::ids::TargetName;
+use crate::job::command::{JobCommand, Rejection};
+use crate::job::due::next_wake;
+use crate::job::spec::JobSpec;
+use crate::job::state::{NoticeKind, PhaseKind};
+use crate::reserve::StartWindow;
+use crate::units::DurationMs;
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+
+fn team() -> TargetName {
+    TargetName::new("team").unwrap()
+}
+
+/// A job that is promised a start in an hour, and whose end and start somebody wants to know.
+fn promised() -> Story {
+    let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
+    let mut spec = JobSpec::clone(&story.world.job.spec);
+    spec.run.notify.insert(team());
+    story.world.job.spec = Arc::new(spec);
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    story
+}
+
+fn owed(story: &Story) -> Vec<NoticeKind> {
+    story.world.job.unsent().map(|(notice, _)| notice.kind).collect()
+}
+
+#[test]
+fn a_start_is_announced_once_and_told_until_it_was_heard() {
+    let mut story = promised();
+    let start = story.world.job.promised_start().unwrap();
+    let at = start - story.world.parameters.reservation_notice;
+    let (job, parameters, now) = (&story.world.job, &story.world.parameters, story.world.now);
+    assert_eq!(next_wake(job, parameters, now), Some(at), "nobody else wakes it");
+    story.sleep_until(at - DurationMs(1));
+    assert_eq!(owed(&story), []);
+    story.sleep_until(at);
+    assert_eq!(owed(&story), [NoticeKind::StartsSoon]);
+    story.sleep_until(at + DurationMs(1));
+    assert_eq!(owed(&story), [NoticeKind::StartsSoon], "once");
+    let (notice, _) = story.world.job.unsent().next().unwrap();
+    assert_eq!(notice.start, start);
+    let told = JobCommand::NoticeTold { notice: notice.id, target: team(), problem: None };
+    assert_eq!(story.world.tell(told.clone()).unwrap(), ["NoticeTold"]);
+    assert_eq!(story.world.tell(told), Err(Rejection::Stale));
+    assert!(owed(&story).is_empty() && !story.world.job.owes_word());
+}
+
+#[test]
+fn a_start_that_was_promised_late_is_not_announced() {
+    let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
+    story.world.now = story.start() - DurationMs::from_secs(60);
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.world.job.announced_at(&story.world.parameters), None);
+}
+
+#[test]
+fn a_move_is_told_with_its_new_start_and_announced_anew() {
+    let mut story = promised();
+    let at = story.world.job.announced_at(&story.world.parameters).unwrap();
+    story.sleep_until(at);
+    let window = StartWindow::exactly(story.start() + HOUR + HOUR);
+    let wish = Some(ReservationWish { window, ..Default::default() });
+    story.world.tell(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
+    story.ask_all();
+    assert_eq!(owed(&story), [NoticeKind::StartsSoon, NoticeKind::StartMoved]);
+    let last = story.world.job.unsent().last().unwrap().0.start;
+    assert_eq!(Some(last), story.world.job.promised_start());
+    let again = story.world.job.announced_at(&story.world.parameters).unwrap();
+    story.sleep_until(again);
+    assert_eq!(owed(&story).len(), 3);
+}
+
+#[test]
+fn a_job_that_has_ended_tells_nothing_of_its_start() {
+    let mut story = promised();
+    let at = story.world.job.announced_at(&story.world.parameters).unwrap();
+    story.sleep_until(at);
+    story.world.tell(JobCommand::Cancel(key())).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Cancelled);
+    assert_eq!(owed(&story), []);
+    assert!(story.world.job.owes_word(), "of its end");
+}

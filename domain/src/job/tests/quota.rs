@@ -1,0 +1,42 @@
+//! Jobs whose users may reserve only so much.
+
+use super::reservations::Story;
+use super::world::key;
+use crate::acquire::ReservationWish;
+use crate::job::command::{JobCommand, Rejection};
+use crate::job::state::Phase;
+use crate::reserve::{Ask, StartWindow};
+use crate::units::DurationMs;
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+
+#[test]
+fn a_user_who_holds_too_much_is_told_so_and_the_site_is_not_asked() {
+    let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
+    story.seek().unwrap();
+    let (question, ask) = story.question().unwrap();
+    assert!(matches!(ask, Ask::Create { .. }));
+    let withhold = |question| JobCommand::WithholdReservation { question, most: 1, next: None };
+    assert_eq!(story.world.tell(withhold(question + 1)), Err(Rejection::Stale));
+    let told = story.world.tell(withhold(question)).unwrap();
+    assert_eq!(told, ["ReservationWithheld", "JobFailed"]);
+    let Phase::Failed { reason, .. } = &story.world.job.phase else { panic!() };
+    assert!(reason.contains("reservations.most_share"), "{reason}");
+    assert!(story.held().is_empty());
+}
+
+#[test]
+fn a_start_is_moved_no_further_ahead_than_its_user_may_reserve() {
+    let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
+    story.seek().unwrap();
+    story.ask_all();
+    story.world.parameters.reservation_ahead = Some(HOUR + HOUR);
+    let mut move_to = |hours: u64, exempt| {
+        let window = StartWindow::exactly(story.start() + DurationMs(hours * HOUR.0));
+        let wish = Some(ReservationWish { window, exempt, ..Default::default() });
+        story.world.tell(JobCommand::ChangeReservation { wish, by: key() })
+    };
+    let refused = move_to(2, false);
+    assert!(matches!(refused, Err(Rejection::Impossible(why)) if why.contains("most_ahead")));
+    assert!(move_to(2, true).is_ok());
+}

@@ -1,0 +1,111 @@
+//! How much of a site one user may hold in reservations at a time.
+
+use super::timeline::Span;
+use crate::units::{PerMillion, Timestamp};
+
+/// Processors that somebody holds at a site for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldFor {
+    /// From when to when.
+    pub span: Span,
+    /// How many.
+    pub processors: u32,
+}
+
+/// Whether a user may hold more at a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowance {
+    /// They may.
+    Allowed,
+    /// Not before this: then enough of what they hold has ended.
+    From(Timestamp),
+    /// Never so many.
+    Never,
+}
+
+/// So many of a site's processors are this share.
+pub fn share_of(processors: u32, share: PerMillion) -> u32 {
+    let part = u64::from(processors) * u64::from(share.0) / u64::from(PerMillion::ONE.0);
+    u32::try_from(part).unwrap_or(processors)
+}
+
+/// Whether somebody who holds this may hold more, and at no time more than `most` altogether.
+pub fn allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
+    if wanted.processors > most {
+        return Allowance::Never;
+    }
+    let length = wanted.span.to.since(wanted.span.from);
+    let fits = |from: Timestamp| {
+        let span = Span::new(from, from + length);
+        peak(held, span) + u64::from(wanted.processors) <= u64::from(most)
+    };
+    if fits(wanted.span.from) {
+        return Allowance::Allowed;
+    }
+    // What is held only becomes less where something ends.
+    let ends = held.iter().map(|held| held.span.to).filter(|end| *end > wanted.span.from);
+    ends.filter(|end| fits(*end)).min().map_or(Allowance::Never, Allowance::From)
+}
+
+/// The most that is held at a time within a span: at its begin, or where something begins.
+fn peak(held: &[HeldFor], within: Span) -> u64 {
+    let begins = held.iter().map(|held| held.span.from);
+    let begins = begins.filter(|begin| within.from <= *begin && *begin < within.to);
+    let at = |time: Timestamp| {
+        let then = held.iter().filter(|held| held.span.from <= time && time < held.span.to);
+        then.map(|held| u64::from(held.processors)).sum::<u64>()
+    };
+    begins.chain([within.from]).map(at).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn held(from: u64, to: u64, processors: u32) -> HeldFor {
+        HeldFor { span: Span::new(Timestamp(from), Timestamp(to)), processors }
+    }
+
+    #[test]
+    fn what_begins_when_another_ends_is_not_counted_with_it() {
+        let one = [held(10, 20, 3)];
+        assert_eq!(allowance(&one, held(20, 30, 4), 4), Allowance::Allowed);
+        assert_eq!(allowance(&one, held(19, 29, 4), 4), Allowance::From(Timestamp(20)));
+        assert_eq!(allowance(&one, held(19, 29, 1), 4), Allowance::Allowed);
+        assert_eq!(allowance(&[], held(19, 29, 5), 4), Allowance::Never);
+    }
+
+    #[test]
+    fn a_share_is_rounded_down() {
+        assert_eq!(share_of(16, PerMillion(250_000)), 4);
+        assert_eq!(share_of(7, PerMillion(500_000)), 3);
+        assert_eq!(share_of(u32::MAX, PerMillion::ONE), u32::MAX);
+        assert_eq!(share_of(16, PerMillion(0)), 0);
+    }
+
+    proptest! {
+        /// Instant by instant it says the same, and no earlier time than it names would do.
+        #[test]
+        fn nobody_holds_more_than_their_share_nor_waits_longer_than_needed(
+            others in proptest::collection::vec((0..40_u64, 1..20_u64, 1..6_u32), 0..8),
+            (from, length, processors) in (0..40_u64, 1..20_u64, 1..8_u32),
+            most in 0..12_u32,
+        ) {
+            let others: Vec<HeldFor> =
+                others.into_iter().map(|(from, length, n)| held(from, from + length, n)).collect();
+            let fits = |from: u64| (from..from + length).all(|time| {
+                let then = others.iter().filter(|o| o.span.from.0 <= time && time < o.span.to.0);
+                then.map(|o| o.processors).sum::<u32>() + processors <= most
+            });
+            let first = (from..100).find(|from| fits(*from));
+            let said = allowance(&others, held(from, from + length, processors), most);
+            match first {
+                Some(time) if time == from => prop_assert_eq!(said, Allowance::Allowed),
+                Some(time) => prop_assert_eq!(said, Allowance::From(Timestamp(time))),
+                None => prop_assert_eq!(said, Allowance::Never),
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Jobs that want a promised start only if they need one, on real sites, across a kill of the
+//! server.
+
+use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::test_environment::TestEnvironment;
+use serde_json::{Value, json};
+
+use super::{client, environment, server, until, until_it_is};
+
+/// A file with a job of so many components, each of which takes a whole site.
+fn job_file(
+    environment: &TestEnvironment,
+    name: &str,
+    (components, wall_time): (usize, &str),
+    reservation: Option<Value>,
+) -> String {
+    let component =
+        |n: usize| json!({ "name": format!("c{n}"), "processors": 2, "executable": "/bin/true" });
+    let components: Vec<Value> = (0..components).map(component).collect();
+    let mut job = json!({ "name": name, "wall_time": wall_time, "component": components });
+    if let Some(reservation) = reservation {
+        job["reservation"] = reservation;
+    }
+    let file = environment.path().join(format!("{name}.json"));
+    std::fs::write(&file, job.to_string()).unwrap();
+    file.display().to_string()
+}
+
+fn state(server: &Server, id: u64) -> Value {
+    let job = server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+    job["reservation"].clone()
+}
+
+fn explained(server: &Server, id: u64) -> String {
+    let explained = server.api().unwrap().want(&format!("/v1/jobs/{id}/explain")).unwrap();
+    explained["summary"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_job_that_finds_nothing_idle_is_promised_a_start_across_a_kill() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let file = job_file(&environment, "first", (2, "1m"), None);
+    let granted = client(&environment, &["submit", &file, "--start", "in 30m"]);
+    assert!(granted.status.success());
+    // It would last into that.
+    let wanted = json!({
+        "wanted": "if-needed", "reserve_after": "4s", "within": "3h", "flexible": true,
+    });
+    let file = job_file(&environment, "second", (2, "1h"), Some(wanted));
+    let submitted = client(&environment, &["submit", &file]);
+    let told = String::from_utf8_lossy(&submitted.stderr).into_owned();
+    assert!(told.contains("job 2 starts once processors are idle; if it still waits"), "{told}");
+    let before = state(&server, 2);
+    assert_eq!(before["state"], "claims-first", "{before}");
+    assert!(before["asks_at"].is_string(), "{before}");
+    let summary = explained(&server, 2);
+    assert!(summary.contains("sites are asked to promise it a start from"), "{summary}");
+
+    server.kill().unwrap();
+    server.start().unwrap();
+    until("it is promised a start behind the first", || state(&server, 2)["state"] == "confirmed");
+    let summary = explained(&server, 2);
+    assert!(summary.contains("as promised"), "{summary}");
+    assert!(state(&server, 2)["asks_at"].is_null());
+
+    // What it is promised begins now.
+    assert!(client(&environment, &["cancel", "1"]).status.success());
+    until_it_is(&server, 2, "finished");
+}
+
+#[test]
+fn a_job_that_finds_processors_idle_asks_no_site() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let file = job_file(&environment, "idle", (1, "1m"), None);
+    let reserve = ["--reserve", "if-needed", "--reserve-after", "1h"];
+    let submitted = client(&environment, &[&["submit", &file][..], &reserve[..]].concat());
+    assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
+    until_it_is(&server, 1, "finished");
+    assert_eq!(state(&server, 1)["state"], "not-needed");
+    let events = server.api().unwrap().want("/v1/reservations/1").unwrap();
+    assert!(events["events"].is_null(), "no site was asked: {events}");
+
+    let submitted = client(&environment, &["submit", &file, "--start", "in 1h", "--reserve", "no"]);
+    assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
+    until_it_is(&server, 2, "finished");
+    assert!(state(&server, 2).is_null());
+}
+
+#[test]
+fn a_job_that_would_ask_too_late_is_refused_with_the_remedy() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let file = job_file(&environment, "late", (1, "1m"), None);
+    let late = ["--start", "now", "--within", "5m", "--reserve", "if-needed"];
+    let late = [&["submit", &file][..], &late[..], &["--reserve-after", "1h"][..]].concat();
+    let refused = client(&environment, &late);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && told.contains("nobody would be asked; lower it"),
+        "{told}"
+    );
+    let refused = client(&environment, &["submit", &file, "--reserve", "always"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("say when it may start"), "{told}");
+}
