@@ -308,7 +308,7 @@ fn bid_rounds(make: &Maker<'_>) -> prometheus::Result<IntCounterVec> {
 }
 
 fn bid_messages(make: &Maker<'_>) -> prometheus::Result<IntCounter> {
-    let help = "Messages of rounds that placed a job: announcements, answers, clears and others.";
+    let help = "Messages by which sites bid: announcements, answers, clears, cancels and others.";
     make.counter("cospan_bid_messages_total", help)
 }
 

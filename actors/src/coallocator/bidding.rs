@@ -208,7 +208,19 @@ impl CoAllocator {
 
     /// Tells all sites.
     fn broadcast(&self, message: impl Fn() -> Bidding) {
-        self.shared.actors.clusters.visit(|_, addr| addr.do_send(message()));
+        let mut told = 0;
+        self.shared.actors.clusters.visit(|_, addr| {
+            told += 1;
+            addr.do_send(message());
+        });
+        self.shared.metrics.bid_messages.inc_by(told);
+    }
+
+    /// A round is over: what came of it, and what it took.
+    fn count_round(&self, open: &Open, outcome: &str) {
+        let metrics = &self.shared.metrics;
+        metrics.bid_rounds.with_label_values(&[outcome]).inc();
+        metrics.bid_messages.inc_by(open.round.messages());
     }
 
     fn replied(&mut self, reply: BidReply, ctx: &mut Context<Self>) {
@@ -356,13 +368,11 @@ impl CoAllocator {
     fn granted(&mut self, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.take() else { return };
         ctx.cancel_future(open.timer);
+        self.count_round(&open, "placed");
         let Stage::Acknowledgements(dispatch) = open.stage else { return };
         let chosen = dispatch.uses.keys().copied().collect();
         self.bids.clears = Some(Clears { key: open.key, chosen });
         self.shared.deductions.lock().extend(&open.key, self.shared.clock.now() + LEASE);
-        let metrics = &self.shared.metrics;
-        metrics.bid_rounds.with_label_values(&["placed"]).inc();
-        metrics.bid_messages.inc_by(open.round.messages());
         self.bids.announced.remove(&open.key.job);
         self.bids.waiting.forget(open.key.job);
         self.bids.refusals.remove(&open.key.job);
@@ -378,7 +388,7 @@ impl CoAllocator {
         let (job, now) = (open.key.job, self.shared.clock.now());
         debug!(%job, %refusal.reason, "no bids cover the job");
         self.shared.deductions.lock().end(&open.key);
-        self.shared.metrics.bid_rounds.with_label_values(&["not-covered"]).inc();
+        self.count_round(&open, "not-covered");
         // Gone meanwhile, it was cancelled at all sites.
         if self.bids.announced.contains_key(&job) {
             self.bids.waiting.refused(job, open.changes, now);
@@ -404,6 +414,7 @@ impl CoAllocator {
         let is_void = |open: &mut Open| !self.shared.deductions.lock().is_open(&open.key);
         if let Some(open) = self.bids.open.take_if(is_void) {
             ctx.cancel_future(open.timer);
+            self.count_round(&open, "void");
             // Announced anew if it still waits, and in full: who has other requirements under its
             // id may not have said so yet.
             if self.bids.announced.remove(&open.key.job).is_some() {

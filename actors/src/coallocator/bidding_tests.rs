@@ -1,17 +1,21 @@
 //! Rounds of bids among the actors, with sites in memory.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
-use cospan_domain::ids::{JobId, PolicyName, SiteName};
-use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::Job;
+use actix::{AsyncContext, Context, Handler, WrapFuture};
+use cospan_domain::ids::{ComponentName, JobId, PolicyName, SiteName};
+use cospan_domain::job::spec::{ComponentSpec, JobSpec};
+use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placement::{Asked, Ground, PlacementRequest};
-use cospan_domain::provisional::Deducted;
+use cospan_domain::provisional::{Deducted, DeductionKey};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::GridMaker;
-use crate::cluster::{Announcement, Bidding};
+use crate::cluster::{Announcement, Bidding, Cluster};
 use crate::deductions::{HolderLife, LEASE};
 use crate::journal::Change;
 use crate::transfer::testing::{World, content, paused, queued, site};
@@ -49,11 +53,21 @@ async fn with_processors(world: &World, counts: [u32; 3]) {
 }
 
 fn wanting(id: u64, processors: u32) -> Job {
+    wanting_all(id, &[processors])
+}
+
+/// A job with components of these sizes.
+fn wanting_all(id: u64, sizes: &[u32]) -> Job {
     let mut job = queued(id, content(1));
     let mut spec = JobSpec::clone(&job.spec);
     spec.policy = Some(PolicyName::new("mrs").expect("a name"));
-    spec.components[0].resources = Resources::processors(processors);
-    spec.components[0].inputs.clear();
+    let part = |(number, size): (usize, &u32)| ComponentSpec {
+        name: ComponentName::new(&format!("part-{number}")).expect("a name"),
+        resources: Resources::processors(*size),
+        inputs: Vec::new(),
+        ..spec.components[0].clone()
+    };
+    spec.components = sizes.iter().enumerate().map(part).collect();
     job.spec = Arc::new(spec);
     job
 }
@@ -84,6 +98,113 @@ fn sites_bid_for_a_job_in_no_more_messages_than_are_counted() {
         assert_eq!(world.shared.metrics.bid_messages.get(), 10);
         world.until("nothing is deducted", |world| world.shared.deductions.open() == 0).await;
         assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
+fn a_job_that_goes_to_two_sites_takes_no_more_messages_than_two_each() {
+    paused(|| async {
+        let world = world().await;
+        let job = wanting_all(JOB, &[9, 7]);
+        world.append(Change::NewJobs(vec![Arc::new(job)])).await;
+        world.until("it is placed", |world| place(world, JOB).is_some()).await;
+        world.until("nothing is deducted", |world| world.shared.deductions.open() == 0).await;
+        let (n, m) = (3, 2);
+        // The job goes to two, which acknowledge; the third is told that it does not.
+        let messages = world.shared.metrics.bid_messages.get();
+        assert_eq!(messages, 2 * n + 2 * m + (n - m));
+        assert!(messages <= 3 * n + 2 * m);
+    });
+}
+
+#[test]
+fn messages_of_a_round_that_comes_to_nothing_count_and_so_do_cancels() {
+    paused(|| async {
+        let world = world().await;
+        submit(&world, JOB, 20).await;
+        world.until("it was announced", |world| rounds(world, "not-covered") == 1).await;
+        let messages = || world.shared.metrics.bid_messages.get();
+        assert_eq!(messages(), 6, "announcements and answers");
+        let old = world.shared.view.load().jobs[&JobId(JOB)].clone();
+        let phase = Phase::Cancelled { by: old.owner.clone(), at: world.shared.clock.now() };
+        let new = Arc::new(Job { phase, revision: old.revision + 1, ..Job::clone(&old) });
+        world.append(Change::Job { old, new, events: Vec::new() }).await;
+        world.until("all sites are told", |_| messages() == 9).await;
+    });
+}
+
+/// A site takes up no message for this long, after those that it has.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Deaf(DurationMs);
+
+impl Handler<Deaf> for Cluster {
+    type Result = ();
+
+    fn handle(&mut self, Deaf(time): Deaf, ctx: &mut Context<Self>) {
+        ctx.wait(tokio::time::sleep(Duration::from_millis(time.0)).into_actor(self));
+    }
+}
+
+/// Delft bids for a job of eight, gets it since it comes first of two that are as near, and
+/// hears nothing of that.
+async fn awarded_to_the_deaf(world: &World) -> DeductionKey {
+    let delft = world.shared.actors.clusters.addr(&site("Delft")).expect("it lives");
+    submit(world, JOB, 8).await;
+    let bid = || {
+        let leaks = world.shared.deductions.lock().leaks(Timestamp(0), |_| false);
+        leaks.into_iter().find(|leak| leak.site == site("Delft"))
+    };
+    // Each of the others has one turn between two looks.
+    let key = poll_fn(|context| match bid() {
+        Some(leak) => Poll::Ready(leak.key),
+        None => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    let key = key.await;
+    delft.do_send(Deaf(DurationMs::from_secs(3)));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!world.shared.deductions.lock().is_held(&key, &site("Delft")), "it heard nothing");
+    assert_eq!((rounds(world, "placed"), place(world, JOB)), (0, None), "it is waited for");
+    key
+}
+
+#[test]
+fn a_job_goes_to_the_next_in_order_when_the_first_does_not_acknowledge_it() {
+    paused(|| async {
+        let world = world().await;
+        let key = awarded_to_the_deaf(&world).await;
+        world.until("it is placed", |world| place(world, JOB).is_some()).await;
+        assert_eq!(place(&world, JOB), Some(site("Leiden")), "as near, and next by name");
+        assert_eq!((rounds(&world, "placed"), rounds(&world, "not-covered")), (1, 0));
+        // One award more than if all had heard; and two are told that it is not theirs.
+        world.until("all is told", |world| world.shared.metrics.bid_messages.get() == 11).await;
+        // What it hears too late leaves nothing behind.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let at_delft =
+            |world: &World| world.shared.deductions.lock().held(&key, &site("Delft")).cloned();
+        assert_eq!(at_delft(&world), None);
+        assert_eq!(world.shared.provisional_leaks(), []);
+    });
+}
+
+#[test]
+fn a_site_whose_acknowledgement_is_lost_is_looked_up_and_keeps_the_job() {
+    paused(|| async {
+        let world = world().await;
+        let key = awarded_to_the_deaf(&world).await;
+        // As if it had acknowledged, and nobody heard that.
+        let mut ledgers = world.shared.deductions.lock();
+        let at = ledgers.number_of(&site("Delft"));
+        assert!(ledgers.hold(&key, at, Deducted::offered(Resources::processors(8))));
+        drop(ledgers);
+        world.until("it is placed", |world| place(world, JOB).is_some()).await;
+        assert_eq!(place(&world, JOB), Some(site("Delft")));
+        assert_eq!((rounds(&world, "placed"), rounds(&world, "not-covered")), (1, 0));
+        // The job went out once; no acknowledgement came.
+        world.until("all is told", |world| world.shared.metrics.bid_messages.get() == 9).await;
     });
 }
 

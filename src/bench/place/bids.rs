@@ -55,7 +55,7 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     Ok(())
 }
 
-/// Microseconds of one site's answer to a job with input.
+/// Microseconds of one site's answer to a job with input, in the dimensions that there are.
 fn answer_us(quick: bool) -> Result<f64> {
     let grid = core::grid(|_| 5_000)?;
     let [.., reading] = core::components();
@@ -112,7 +112,10 @@ async fn by_rounds(scene: Scene, jobs: usize) -> Result<(f64, f64)> {
     let metrics = &scene.plane.shared().metrics;
     let rounds = metrics.bid_rounds.with_label_values(&["placed"]).get();
     ensure!(rounds >= jobs as u64, "{rounds} rounds placed {jobs} jobs");
-    Ok((rate, metrics.bid_messages.get() as f64 / rounds as f64))
+    // Those that came to nothing are announcements and answers; they dispatched nothing.
+    let in_vain = metrics.bid_rounds.with_label_values(&["not-covered"]).get() * 2 * SITES as u64;
+    let messages = metrics.bid_messages.get().saturating_sub(in_vain);
+    Ok((rate, messages as f64 / rounds as f64))
 }
 
 /// Processor time of this thread, in seconds, as Linux counts it.
