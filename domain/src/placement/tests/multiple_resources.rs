@@ -227,7 +227,7 @@ fn a_site_sends_what_it_can_even_where_the_other_receives_less() {
 }
 
 #[test]
-fn each_site_is_told_what_would_bring_it_nearer_and_whether_it_lacks_gflops() {
+fn each_site_is_told_what_brings_it_nearer_and_if_it_lacks_gflops() {
     let mut all = sites();
     all[1].power_per_processor = None;
     let job = rigid(vec![reading(all_of(100, 66, 180), 0)]);
