@@ -59,7 +59,9 @@ mod tests {
     /// Sites with what they send and receive, in Mbit/s.
     fn config(links: &str) -> Config {
         let site = |(name, ends): (&str, &str)| {
-            format!("[[site]]\nname = {name:?}\nkind = \"local\"\nroot = \"/{name}\"\n{ends}\n")
+            let of =
+                format!("name = {name:?}\nkind = \"local\"\nroot = \"/{name}\"\nprocessors = 1\n");
+            format!("[[site]]\n{of}{ends}\n")
         };
         let sites = [
             ("a", "upload = \"100Mbit/s\"\ndownload = \"50Mbit/s\""),
