@@ -68,7 +68,7 @@ impl SiteReport {
             labels: description.labels.clone(),
             queues: description.capabilities.queues,
             reservations: description.capabilities.reservations,
-            lane: description.lanes.as_ref().map(|lanes| lanes.own.clone()),
+            lanes: description.lanes.clone(),
         }));
         self.description = Some(Arc::new(description));
     }
@@ -84,7 +84,7 @@ impl SiteReport {
     ) -> Option<(Lane, Ask)> {
         let (words, shape) = (words?, self.shape.as_ref()?);
         let chosen = words.chosen(&job.spec_of(index)?.at);
-        let lane = shape.lane.as_ref()?.of(&chosen, site, &shape.labels);
+        let lane = shape.lanes.as_ref()?.own.of(&chosen, site, &shape.labels);
         Some((lane, Ask::new(job.processors_of(index), job.spec.wall_time)))
     }
 }

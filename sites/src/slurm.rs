@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use cospan_domain::acquire::Lanes;
 use cospan_domain::catalogue::state::Stamp;
 use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
@@ -158,6 +159,8 @@ struct Facts {
     kill_wait: Option<DurationMs>,
     /// Memory and GPUs of the site's partition.
     amounts: BTreeMap<Arc<str>, u64>,
+    /// Its partitions.
+    lanes: Lanes,
 }
 
 /// How often a wrapper looks at its gate that waits there for long.

@@ -32,7 +32,7 @@ impl Cluster {
 
     /// Learns from what the attempts here were last seen to do.
     pub(super) fn learn(&mut self) {
-        if self.report.shape.as_ref().is_none_or(|shape| shape.lane.is_none()) {
+        if self.report.shape.as_ref().is_none_or(|shape| shape.lanes.is_none()) {
             return;
         }
         let (observed, at_once) = (self.report.observed.clone(), self.at_once());

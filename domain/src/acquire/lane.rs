@@ -26,6 +26,15 @@ pub struct Lanes {
     pub own: Lane,
     /// How long those may run that do not say it themselves, by partition.
     pub times: BTreeMap<Arc<str>, DurationMs>,
+    /// What each partition gives.
+    pub partitions: BTreeMap<Arc<str>, Partition>,
+}
+
+/// What a partition gives.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Partition {
+    /// The longest that a job may ask for; `None`: as long as it likes.
+    pub longest: Option<DurationMs>,
 }
 
 /// How options of a resource manager begin that choose a lane; their value follows at once.
@@ -56,14 +65,29 @@ impl LaneWords {
     }
 }
 
+impl Lanes {
+    /// The longest that a job may ask for; of several partitions the longest of any of them.
+    /// `None`: as long as it likes, as far as is known.
+    pub fn longest(&self, lane: &Lane) -> Option<DurationMs> {
+        let of = |name: &str| self.partitions.get(name)?.longest;
+        let each = lane.partition.as_deref()?.split(',').map(of);
+        each.collect::<Option<Vec<DurationMs>>>()?.into_iter().max()
+    }
+}
+
 impl Lane {
+    /// The same, unless something else is chosen.
+    pub fn or(&self, chosen: &Lane) -> Lane {
+        Lane {
+            partition: chosen.partition.clone().or_else(|| self.partition.clone()),
+            account: chosen.account.clone().or_else(|| self.account.clone()),
+        }
+    }
+
     /// The lane of a component at a site whose own is this one.
     pub fn of(&self, chosen: &[(Where, Lane)], site: &SiteName, labels: &Labels) -> Lane {
         let there = chosen.iter().filter(|(place, _)| place.holds_at(site, labels));
-        there.fold(self.clone(), |lane, (_, own)| Lane {
-            partition: own.partition.clone().or(lane.partition),
-            account: own.account.clone().or(lane.account),
-        })
+        there.fold(self.clone(), |lane, (_, own)| lane.or(own))
     }
 }
 

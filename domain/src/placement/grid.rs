@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::network::{BandwidthKind, Exchange, Network};
 use super::quota::Quota;
-use crate::acquire::{Lane, Obtainable};
+use crate::acquire::{Lanes, Obtainable};
 use crate::content::Content;
 use crate::ids::{Digest, SiteName};
 use crate::labels::Labels;
@@ -71,8 +71,8 @@ pub struct SiteShape {
     pub queues: bool,
     /// It promises processors for later.
     pub reservations: bool,
-    /// Whom jobs ask there that do not say it themselves; `None`: it knows no such difference.
-    pub lane: Option<Lane>,
+    /// Its partitions; `None`: it knows no such difference.
+    pub lanes: Option<Lanes>,
 }
 
 /// What a site said of its load, and when.

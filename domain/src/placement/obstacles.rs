@@ -48,7 +48,7 @@ impl Search<'_> {
         if let Some(named) = request.site.as_ref().filter(|named| **named != site.name) {
             report(ReasonCode::NotTheNamedSite, 0, &|| Reason::NotTheNamedSite(named.clone()))?;
         }
-        never_fits(request, site, report)?;
+        never_fits(request, self.whole.time(), site, report)?;
         if let Some(hindrance) = closed(site, self.tries_out) {
             report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
         }
@@ -107,7 +107,7 @@ impl Search<'_> {
         site: &'s GridSite,
     ) -> Option<(&'s Obtainable, Lane, DurationMs)> {
         let (waits, shape) = (site.waits.as_deref()?, site.shape.as_ref()?);
-        let lane = shape.lane.as_ref()?.of(&component.lanes, &site.name, &shape.labels);
+        let lane = shape.lanes.as_ref()?.own.of(&component.lanes, &site.name, &shape.labels);
         Some((waits, lane, self.whole.time()?))
     }
 
@@ -236,9 +236,11 @@ impl Search<'_> {
 }
 
 /// Reports why the site could not hold the component even if it were empty and
-/// open. A site that has not been heard from is not said to be too small.
+/// open. A site that has not been heard from is not said to be too small. `time`: for how long,
+/// where sites are asked by that.
 pub(super) fn never_fits(
     component: &ComponentRequest,
+    time: Option<DurationMs>,
     site: &GridSite,
     report: &mut Report<'_>,
 ) -> ControlFlow<()> {
@@ -256,7 +258,27 @@ pub(super) fn never_fits(
     for (name, &needed) in &need.others {
         too_small(Kind::Other(name), needed, site, shape, report)?;
     }
+    too_long(component, time, site, shape, report)?;
     too_slow(component, site, report)
+}
+
+/// Whether its partition there lets anything run for so long.
+fn too_long(
+    component: &ComponentRequest,
+    time: Option<DurationMs>,
+    site: &GridSite,
+    shape: &SiteShape,
+    report: &mut Report<'_>,
+) -> ControlFlow<()> {
+    let (Some(time), Some(lanes)) = (time, &shape.lanes) else { return Continue(()) };
+    let lane = lanes.own.of(&component.lanes, &site.name, &shape.labels);
+    match lanes.longest(&lane).filter(|longest| *longest < time) {
+        Some(longest) => {
+            let reason = || Reason::TooLong { lane: lane.clone(), time, longest };
+            report(ReasonCode::TooLong, 0, &reason)
+        }
+        None => Continue(()),
+    }
 }
 
 /// Whether its processors would do together what it asks of them.

@@ -32,7 +32,9 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
     let (mut reached, mut missing) = (BTreeSet::new(), None);
     for (index, component) in request.components().iter().enumerate() {
         let (mut placeable, mut first) = (false, None);
-        for (to, site) in grid.sites().iter().enumerate().filter(|(_, s)| holds(component, s)) {
+        for (to, site) in
+            grid.sites().iter().enumerate().filter(|(_, s)| holds(request, component, s))
+        {
             match cut_off(request, component, grid, to) {
                 None => {
                     placeable = true;
@@ -56,9 +58,9 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
 }
 
 /// Whether a component could run there if the site were empty and open.
-fn holds(component: &ComponentRequest, site: &GridSite) -> bool {
+fn holds(request: &PlacementRequest, component: &ComponentRequest, site: &GridSite) -> bool {
     component.site.as_ref().is_none_or(|name| *name == site.name)
-        && never_fits(component, site, &mut |_, _, _| Break(())).is_continue()
+        && never_fits(component, request.time(), site, &mut |_, _, _| Break(())).is_continue()
 }
 
 /// A site that has input of the component from where nothing leads to `to`.

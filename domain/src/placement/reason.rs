@@ -127,6 +127,15 @@ pub enum Reason {
         /// The most that one component can get there.
         largest: u64,
     },
+    /// Its partition there gives no job as much time.
+    TooLong {
+        /// Whom it asks within the site.
+        lane: Lane,
+        /// How long it asks for.
+        time: DurationMs,
+        /// The longest that a job gets there.
+        longest: DurationMs,
+    },
     /// The component asks for computing power, and nobody said what the site's processors do.
     NoGflops {
         /// How many GFLOPS it needs.
@@ -190,6 +199,7 @@ impl Reason {
             Reason::Closed(hindrance) => (*hindrance).into(),
             Reason::QuotaTooSmall { .. } => ReasonCode::QuotaTooSmall,
             Reason::TooSmall { .. } => ReasonCode::TooSmall,
+            Reason::TooLong { .. } => ReasonCode::TooLong,
             Reason::NoGflops { .. } => ReasonCode::NoGflops,
             Reason::LabelMismatch(_) => ReasonCode::LabelMismatch,
             Reason::ForOtherKeys(_) => ReasonCode::ForOtherKeys,
@@ -292,6 +302,9 @@ impl fmt::Display for Reason {
             }
             Reason::TooSmall { resource, needed, largest } => {
                 write!(f, "needs {needed} {resource}, one component gets {largest} at most")
+            }
+            Reason::TooLong { lane, time, longest } => {
+                write!(f, "it asks for {time}, {lane} gives a job {longest} at most")
             }
             Reason::NoGflops { needed } => write!(
                 f,

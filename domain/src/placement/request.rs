@@ -201,7 +201,8 @@ impl PlacementRequest {
 
     /// The same, for so long.
     pub fn with_time(self, time: Option<DurationMs>) -> Self {
-        Self { time, ..self }
+        let splits = self.splits.into_iter().map(|split| split.with_time(time)).collect();
+        Self { time, splits, ..self }
     }
 
     /// The same, to get its processors in these ways.

@@ -346,7 +346,7 @@ impl<'a> Search<'a> {
         component.site.as_ref().is_none_or(|name| *name == at.name)
             && at.acceptance.hindrance(self.request.may_probe()).is_none()
             && at.shape.is_some()
-            && never_fits(component, at, &mut |_, _, _| Break(())).is_continue()
+            && never_fits(component, self.whole.time(), at, &mut |_, _, _| Break(())).is_continue()
     }
 
     /// Whether a site where the component has not failed takes the job's placements,
@@ -358,7 +358,8 @@ impl<'a> Search<'a> {
             && self.grid.sites().iter().enumerate().any(|(at, site)| {
                 !component.avoid.contains(&site.name)
                     && site.acceptance.hindrance(self.request.may_probe()).is_none()
-                    && never_fits(component, site, &mut |_, _, _| Break(())).is_continue()
+                    && never_fits(component, self.whole.time(), site, &mut |_, _, _| Break(()))
+                        .is_continue()
                     && self.transfer_time(index, at).is_some()
             })
     }

@@ -13,6 +13,7 @@ use crate::ids::{ComponentIndex, SiteName};
 use crate::job::spec::{Flexible, Request};
 use crate::resources::{Resources, Shortage};
 use crate::text::nearest;
+use crate::units::DurationMs;
 
 /// Why a job can never be placed on the sites that are configured now.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -123,7 +124,7 @@ pub(super) fn could_hold_all(
         return could_hold_split(request, bounds, total, sites);
     }
     for (index, component) in request.components().iter().enumerate() {
-        component_fits(ComponentIndex(index as u32), component, sites)?;
+        component_fits(ComponentIndex(index as u32), component, request.time(), sites)?;
     }
     let all: Vec<&ComponentRequest> = request.components().iter().collect();
     together_fit(&all, sites)?;
@@ -161,11 +162,11 @@ fn could_hold_split(
         return if possible { Ok(()) } else { outcomes.into_iter().collect() };
     }
     let least = &request.components()[0];
-    component_fits(ComponentIndex(0), least, sites)?;
+    component_fits(ComponentIndex(0), least, request.time(), sites)?;
     let mut usable = Vec::new();
     for site in sites {
         let Some(shape) = &site.shape else { return Ok(()) };
-        if never_fits(least, site, &mut |_, _, _| Break(())).is_continue() {
+        if never_fits(least, request.time(), site, &mut |_, _, _| Break(())).is_continue() {
             let most = site.quota.most(&shape.total);
             let largest = &shape.largest_component;
             let processors = most.processors.min(largest.processors);
@@ -187,6 +188,7 @@ fn could_hold_split(
 fn component_fits(
     index: ComponentIndex,
     component: &ComponentRequest,
+    time: Option<DurationMs>,
     sites: &[&GridSite],
 ) -> Result<(), Unplaceable> {
     let named = |site: &GridSite| component.site.as_ref().is_none_or(|name| *name == site.name);
@@ -197,7 +199,7 @@ fn component_fits(
     }
     let mut nearest: Option<(Obstacle, &SiteName)> = None;
     for site in candidates {
-        let Some(worst) = worst_of(|report| never_fits(component, site, report)) else {
+        let Some(worst) = worst_of(|report| never_fits(component, time, site, report)) else {
             return Ok(());
         };
         if nearest.as_ref().is_none_or(|(known, _)| (worst.0, worst.1) < (known.0, known.1)) {

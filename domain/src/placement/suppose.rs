@@ -92,6 +92,12 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
                 let more = only(resource, needed.saturating_sub(*largest));
                 shape.largest_component.add(&more);
             }
+            Reason::TooLong { time, .. } => {
+                let lanes = shape.lanes.iter_mut();
+                for partition in lanes.flat_map(|lanes| lanes.partitions.values_mut()) {
+                    partition.longest = partition.longest.map(|longest| longest.max(*time));
+                }
+            }
             Reason::LabelMismatch(constraint) => satisfy(&mut shape.labels, constraint),
             // Lifted above.
             Reason::Reserved { .. }

@@ -34,7 +34,7 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
             labels: BTreeMap::new(),
             queues: false,
             reservations: false,
-            lane: None,
+            lanes: None,
         })),
         acceptance: Acceptance::Open,
         idle: Some(Belief { idle, asked_at: Timestamp(0) }),

@@ -7,7 +7,7 @@ use cospan_domain::ids::{LrmId, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::errors;
-use super::options::{name, options};
+use super::options::{LANES, limits, name, options};
 use super::polls::FILES_SETTLE;
 use super::queue::{self, Job};
 use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting, times};
@@ -35,6 +35,7 @@ impl SlurmSite {
         *self.facts() = Some(Facts {
             kill_wait: setting(&answer, "KillWait").and_then(kill_wait),
             amounts: nodes::amounts(&answer, self.config.partition.as_deref()),
+            lanes: self.lanes(&answer),
         });
         let mut labels = nodes::labels(&answer);
         for (key, values) in &self.config.labels {
@@ -62,7 +63,9 @@ impl SlurmSite {
             partition: partition.or_else(default),
             account: self.config.account.as_deref().map(Arc::from),
         };
-        Lanes { own, times: times::of_partitions(answer.all("load")) }
+        let (times, partitions) =
+            (times::of_partitions(answer.all("load")), times::partitions(answer.all("load")));
+        Lanes { own, times, partitions }
     }
 
     /// Those that are ours.
@@ -81,30 +84,34 @@ impl SlurmSite {
         })
     }
 
+    /// What Slurm said of itself; it is asked if it never was.
+    async fn known(&self) -> Result<Facts, SiteError> {
+        let known = self.facts().clone();
+        if let Some(facts) = known {
+            return Ok(facts);
+        }
+        self.describe_site().await?;
+        Ok(self.facts().clone().unwrap_or_default())
+    }
+
     /// From TERM to KILL: shorter than Slurm gives a job itself.
     async fn grace(&self) -> Result<DurationMs, SiteError> {
-        let known = self.facts().clone();
-        let facts = match known {
-            Some(facts) => facts,
-            None => {
-                self.describe_site().await?;
-                self.facts().clone().unwrap_or_default()
-            }
-        };
-        Ok(grace(self.config.grace, facts.kill_wait))
+        Ok(grace(self.config.grace, self.known().await?.kill_wait))
     }
 
     pub(super) async fn submit_order(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
-        let grace = self.grace().await?;
+        let facts = self.known().await?;
         if let Some(shortage) = self.total().first_shortage(&order.resources) {
             return Err(SiteError::Refused(format!("the attempt {shortage} at most")));
         }
         let root = self.config.root.display().to_string();
-        let options = options(&self.config, order, &root)?;
+        let lane = facts.lanes.own.or(&LANES.read(&order.lrm_options));
+        let limits = limits(&self.config, order, facts.lanes.longest(&lane));
+        let options = options(&self.config, order, &root, limits)?;
         let pace = Pace {
-            hold_max: order.hold_max,
+            hold_max: limits.hold_max,
             wall_time: order.wall_time,
-            grace,
+            grace: grace(self.config.grace, facts.kill_wait),
             poll: self.config.poll,
             seldom: Some(SELDOM),
             warning: order.warning,

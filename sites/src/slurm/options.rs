@@ -13,6 +13,9 @@ use crate::port::{AttemptOrder, SiteError};
 /// ends a payload that still has time.
 const MARGIN: DurationMs = DurationMs::from_secs(120);
 
+/// So long an attempt may wait at its gate, if it was to, however little its partition gives it.
+const HOLD_LEAST: DurationMs = DurationMs::from_secs(120);
+
 /// Options that a job may give, with a value.
 const WITH_VALUE: &[&str] = &[
     "account",
@@ -117,6 +120,7 @@ pub(super) fn options(
     config: &SlurmConfig,
     order: &AttemptOrder,
     root: &str,
+    limits: Limits,
 ) -> Result<Vec<String>, SiteError> {
     let tag = order.tag;
     // A percent sign would be the beginning of a pattern.
@@ -131,7 +135,7 @@ pub(super) fn options(
         format!("--output={log}"),
         format!("--error={log}"),
         format!("--chdir={root}"),
-        format!("--time={}", minutes(config, order)),
+        format!("--time={}", limits.minutes),
     ];
     if order.begin_in > DurationMs::ZERO {
         // Counted by Slurm's own clock.
@@ -158,11 +162,36 @@ pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
     named.into_iter().filter_map(given).collect()
 }
 
-/// From the beginning of the wrapper to its end at the latest.
-fn minutes(config: &SlurmConfig, order: &AttemptOrder) -> u64 {
-    let parts = [order.hold_max, order.wall_time, config.grace, MARGIN];
-    let longest = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.0));
-    longest.div_ceil(60_000)
+/// How long an attempt may live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// At its gate.
+    pub(super) hold_max: DurationMs,
+    /// From the beginning of the wrapper to its end at the latest: what Slurm is told.
+    pub(super) minutes: u64,
+}
+
+/// What an attempt gets where its partition gives a job so long at most. Slurm never starts what
+/// asks for more, so the wait at the gate is shortened first; what is then still too much, Slurm
+/// takes off the end of the payload, as it does to everybody.
+pub(super) fn limits(
+    config: &SlurmConfig,
+    order: &AttemptOrder,
+    longest: Option<DurationMs>,
+) -> Limits {
+    const MINUTE: u64 = 60_000;
+    let later = [order.wall_time, config.grace, MARGIN];
+    let later = later.iter().fold(0_u64, |sum, part| sum.saturating_add(part.0));
+    let all = later.saturating_add(order.hold_max.0);
+    match longest.map(|longest| longest.max(order.wall_time)).filter(|longest| longest.0 < all) {
+        Some(longest) => {
+            let left = DurationMs(longest.0.saturating_sub(later));
+            let hold_max = order.hold_max.min(left.max(HOLD_LEAST));
+            // A partition's time is in whole minutes, and more than that never runs.
+            Limits { hold_max, minutes: (longest.0 / MINUTE).max(1) }
+        }
+        None => Limits { hold_max: order.hold_max, minutes: all.div_ceil(MINUTE) },
+    }
 }
 
 /// Processors and what else Slurm counts, as totals of the attempt, beside what it says itself.
@@ -306,6 +335,26 @@ mod tests {
             let said = of(&[odd]).unwrap_err().to_string();
             assert!(said.contains("does not divide the component's 4"), "{said}");
         }
+    }
+
+    #[test]
+    fn no_more_time_is_asked_for_than_the_partition_gives() {
+        let name = cospan_domain::ids::SiteName::new("there").unwrap();
+        let config = SlurmConfig::new(name, "/r".into(), Resources::default(), Vec::new());
+        let mut order =
+            crate::contract::order(crate::contract::tag(7), crate::contract::script(""));
+        let minutes = |minutes: u64| DurationMs(minutes * 60_000);
+        order.hold_max = minutes(10);
+        let mut of = |wall: u64, longest: Option<u64>| {
+            order.wall_time = minutes(wall);
+            let limits = limits(&config, &order, longest.map(minutes));
+            (limits.minutes, limits.hold_max.as_secs_ceil())
+        };
+        assert_eq!(of(2_880, None), (2_893, 600));
+        assert_eq!(of(2_880, Some(2_893)), (2_893, 600), "all of it fits");
+        assert_eq!(of(2_870, Some(2_880)), (2_880, 10 * 60 - 125), "it waits less at its gate");
+        assert_eq!(of(2_880, Some(2_880)), (2_880, 120), "the partition's whole time");
+        assert_eq!(of(2_881, Some(2_880)), (2_881, 120), "that is refused, not cut");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::acquire::Partition;
 use cospan_domain::units::DurationMs;
 
 /// Minutes, `minutes:seconds`, `hours:minutes:seconds`, or `days-` and hours, minutes, seconds.
@@ -49,6 +50,19 @@ pub(super) fn of_partitions<'a>(
     lines.filter_map(of_line).collect()
 }
 
+/// What each partition gives, from the same lines.
+pub(super) fn partitions<'a>(
+    lines: impl Iterator<Item = &'a str>,
+) -> BTreeMap<Arc<str>, Partition> {
+    let of_line = |line: &'a str| {
+        let mut fields = line.split('|');
+        let name = fields.next()?;
+        let longest = fields.nth(2).and_then(time).filter(|time| *time > DurationMs::ZERO);
+        Some((name.strip_suffix('*').unwrap_or(name).into(), Partition { longest }))
+    };
+    lines.filter_map(of_line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,5 +98,8 @@ mod tests {
         let expected = [("endless", 120), ("normal", 60), ("old", 10), ("short", 30)];
         let expected = expected.map(|(name, count)| (Arc::from(name), minutes(count)));
         assert_eq!(of_partitions(lines.into_iter()), expected.into());
+        let longest = |name: &str| partitions(lines.into_iter())[name].longest;
+        assert_eq!(longest("normal"), Some(minutes(1_440)));
+        assert_eq!((longest("endless"), longest("urgent"), longest("odd")), (None, None, None));
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
             labels: [("arch".into(), ["x86_64".into()].into())].into(),
             queues: false,
             reservations: false,
-            lane: None,
+            lanes: None,
         })),
         acceptance: Acceptance::Open,
         idle: Some(Belief { idle: resources(idle(index)), asked_at: Timestamp(0) }),

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::acquire::{
-    Acquisition, AcquisitionMode, AcquisitionOptions, Ask, Lane, Obtainable, QueueLimits,
+    Acquisition, AcquisitionMode, AcquisitionOptions, Ask, Lane, Lanes, Obtainable, Partition,
+    QueueLimits,
 };
 use crate::job::spec::{Flexible, Where};
+use crate::placement::submission::could_hold_all;
 use crate::placement::testing::{
     explained, flexible, grid, placed, request as request_of, shares_of, site, site_name, site_of,
     sites_of, sizes,
@@ -86,7 +88,8 @@ fn an_explanation_tells_of_the_way_that_was_taken() {
 fn awaited(name: &str, queues: bool) -> GridSite {
     let mut site = site_of(name, Resources::processors(64), Resources::processors(64));
     let shape = site.shape.as_deref().cloned().unwrap();
-    site.shape = Some(Arc::new(SiteShape { queues, lane: Some(lane("short")), ..shape }));
+    let lanes = Lanes { own: lane("short"), ..Lanes::default() };
+    site.shape = Some(Arc::new(SiteShape { queues, lanes: Some(lanes), ..shape }));
     let mut waits = Obtainable::default();
     let ask = Ask::new(32, DurationMs::from_secs(3_600));
     waits.waited(lane("short"), ask, &"Priority".into(), Timestamp(1), Timestamp(2));
@@ -123,6 +126,40 @@ fn a_component_that_asks_another_partition_is_not_kept_from_what_is_idle() {
     let mut request = sizes(&[40]).components().to_vec();
     request[0].lanes = vec![(Where::Site(site_name("A")), lane("long"))];
     assert_eq!(sites_of(&placed(&for_hours(1, request_of(request)), &grid).unwrap()), ["A"]);
+}
+
+/// A site whose partition `short` gives a job an hour, and `long` two.
+fn timed(name: &str) -> GridSite {
+    let mut site = awaited(name, true);
+    let hours = |hours: u64| Partition { longest: Some(DurationMs::from_secs(3_600 * hours)) };
+    let partitions = [("short".into(), hours(1)), ("long".into(), hours(2))].into();
+    let shape = site.shape.as_deref().cloned().unwrap();
+    let lanes = Lanes { own: lane("short"), partitions, ..Lanes::default() };
+    site.shape = Some(Arc::new(SiteShape { lanes: Some(lanes), ..shape }));
+    GridSite { waits: None, ..site }
+}
+
+#[test]
+fn no_partition_takes_what_would_run_longer_than_it_lets_anybody() {
+    let grid = grid([timed("A")]);
+    let fits = |hours: u64, partition: Option<&str>| {
+        let mut parts = sizes(&[4]).components().to_vec();
+        let chosen = partition.map(|name| (Where::Site(site_name("A")), lane(name)));
+        parts[0].lanes = chosen.into_iter().collect();
+        let request = wants(AcquisitionMode::Auto, for_hours(hours, request_of(parts)));
+        let sites: Vec<&GridSite> = grid.sites().iter().collect();
+        let placed = placed(&request, &grid).map(|_| ()).map_err(|refusal| refusal.reason);
+        assert_eq!(placed.is_ok(), could_hold_all(&request, &sites).is_ok());
+        placed
+    };
+    assert_eq!(fits(1, None), Ok(()), "its whole time");
+    let refused = fits(2, None).unwrap_err();
+    let said = "it asks for 2h00m00s, short gives a job 1h00m00s at most";
+    assert_eq!((refused.code().as_str(), &*refused.to_string()), ("too-long", said));
+    assert_eq!(fits(2, Some("long")), Ok(()));
+    assert_eq!(fits(2, Some("short,long")), Ok(()), "Slurm takes the one that can");
+    assert_eq!(fits(2, Some("unheard")), Ok(()), "nothing is known of it");
+    assert!(fits(3, Some("short,long")).is_err());
 }
 
 #[test]

@@ -94,6 +94,7 @@ wire_enum!(
         NoQueue,
         QuotaTooSmall,
         TooSmall,
+        TooLong,
         NoGflops,
         LabelMismatch,
         ForOtherKeys,
