@@ -26,7 +26,9 @@ fn standing(component: &Component, site: &str) -> String {
             let since = Instant(waits.since);
             match (waits.expected_start, deferred) {
                 (Some(at), _) => {
-                    format!("at {site} since {since}, expected to start at {}", Instant(at))
+                    let told = waits.told_at.map(|told| format!(", as it said at {}", Instant(told)));
+                    let told = told.unwrap_or_default();
+                    format!("at {site} since {since}, expected to start at {}{told}", Instant(at))
                 }
                 (None, Some(at)) => format!("at {site}, submitted to begin at {at}"),
                 (None, None) => {
@@ -64,7 +66,7 @@ mod tests {
     }
 
     fn waits(expected_start: Option<Timestamp>) -> Run {
-        let waits = Some(Waits { since: Timestamp(0), expected_start });
+        let waits = Some(Waits { since: Timestamp(0), expected_start, told_at: Some(Timestamp(30_000)) });
         Run::Submitted { lrm_id: LrmId::new("7").unwrap(), at: Timestamp(0), absences: 0, waits }
     }
 
@@ -73,7 +75,7 @@ mod tests {
         let told = |run| told(&in_queue(run)).unwrap();
         assert!(told(waits(Some(Timestamp(60_000)))).ends_with(
             "at leiden since 1970-01-01T00:00:00.000Z, expected to start at \
-             1970-01-01T00:01:00.000Z"
+             1970-01-01T00:01:00.000Z, as it said at 1970-01-01T00:00:30.000Z"
         ));
         assert!(told(waits(None)).ends_with("which does not say when it starts it"));
         let host: Arc<str> = "node".into();

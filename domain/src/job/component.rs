@@ -204,6 +204,8 @@ pub struct Waits {
     pub since: Timestamp,
     /// When its site expects to start it, by our clock, if it says so.
     pub expected_start: Option<Timestamp>,
+    /// When the site was first heard to say that; `None` where an older version noted it.
+    pub told_at: Option<Timestamp>,
 }
 
 /// How an attempt ended.

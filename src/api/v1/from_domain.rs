@@ -156,10 +156,11 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
         Run::Submitted { waits: Some(waits), .. } => {
             report.since = Some(Instant(waits.since));
             report.detail = Some(match waits.expected_start {
-                Some(at) => format!(
-                    "in the queue of its site, which expects to start it at {}",
-                    Instant(at)
-                ),
+                Some(at) => {
+                    let told = waits.told_at.map(|told| format!("said at {} that it ", Instant(told)));
+                    let told = told.unwrap_or_default();
+                    format!("in the queue of its site, which {told}expects to start it at {}", Instant(at))
+                }
                 None => "in the queue of its site, which does not say when it starts it".into(),
             });
         }

@@ -393,7 +393,11 @@ impl Draw {
     }
 
     fn waits(&mut self) -> Waits {
-        Waits { since: self.at(), expected_start: self.maybe(Self::at) }
+        Waits {
+            since: self.at(),
+            expected_start: self.maybe(Self::at),
+            told_at: self.maybe(Self::at),
+        }
     }
 
     fn run(&mut self) -> Run {

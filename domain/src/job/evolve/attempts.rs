@@ -81,7 +81,7 @@ fn absent(run: &mut Run, counts: bool, next: Timestamp) {
 fn waits(run: &mut Run, expected_start: Option<Timestamp>, at: Timestamp) {
     if let Run::Submitted { waits, .. } = run {
         let since = waits.map_or(at, |waits| waits.since);
-        *waits = Some(Waits { since, expected_start });
+        *waits = Some(Waits { since, expected_start, told_at: Some(at) });
     }
 }
 

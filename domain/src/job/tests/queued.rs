@@ -225,6 +225,11 @@ fn an_expected_start_is_recorded_when_it_moves_by_a_minute() {
     assert!(told(3_630).is_empty());
     assert_eq!(told(3_660), ["WaitingAtSite"]);
     assert_eq!(told(0), ["WaitingAtSite"]);
+    world.pass(100);
+    world.see(0, Sighting::Queued(Some(world.now + DurationMs::from_secs(7_200))));
+    let Run::Submitted { waits: Some(waits), .. } = world.job.components[0].run else { panic!() };
+    let after = waits.told_at.unwrap().since(waits.since);
+    assert!(after >= DurationMs::from_secs(100), "how old that word is: {after}");
 }
 
 #[test]

@@ -136,7 +136,7 @@ wire_enum!(Run = DomainRun {
     Ended { how: Ending, at: u64 },
 });
 
-wire_struct!(Waits = state::Waits { since: u64; expected_start: Option<u64> });
+wire_struct!(Waits = state::Waits { since: u64; expected_start: Option<u64>, told_at: Option<u64> });
 
 wire_enum!(Ending = DomainEnding {
     Succeeded,
@@ -272,7 +272,11 @@ mod tests {
                     lrm_id: lrm_id.clone(),
                     at,
                     absences: u8::MAX,
-                    waits: Some(state::Waits { since: at, expected_start: Some(at) }),
+                    waits: Some(state::Waits {
+                        since: at,
+                        expected_start: Some(at),
+                        told_at: Some(at),
+                    }),
                 },
                 DomainRun::AtGate {
                     lrm_id: lrm_id.clone(),
