@@ -65,16 +65,21 @@ pub(crate) struct SiteCheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Removes the directories of attempts that have no job in Slurm's queue any more. Those of jobs that
-the server still works on stay; without a server to ask, nobody knows of which. With a directory
-goes what its payload printed and wrote: fetch outputs before. Copies of inputs stay.
+the server still works on stay, whoever's they are, and those of other servers; where no server
+answers, nobody knows of which, and nothing is removed. With a directory goes what its payload
+printed and wrote: fetch outputs before. Copies of inputs stay.
 
 Examples:
   cospan site clean alpha
-  cospan site clean alpha --yes")]
+  cospan site clean alpha --yes
+  cospan site clean alpha --needed-by-nobody")]
 pub(crate) struct SiteCleanArgs {
     /// The site, as the configuration names it.
     pub(crate) site: String,
     /// Do not ask.
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Ask no server: you know that none, also no other, needs any of it any more.
+    #[arg(long)]
+    pub(crate) needed_by_nobody: bool,
 }

@@ -359,6 +359,15 @@ impl Client {
         self.get(&path.0)
     }
 
+    /// One site, with whose attempts there the server still needs.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn site_and_needs(&self, name: &str) -> Result<SiteReport, ClientError> {
+        let path = Query::of(&format!("/v1/sites/{}", encoded(name))).with("needs", true);
+        self.get(&path.0)
+    }
+
     /// Gives an order about a site.
     ///
     /// # Errors

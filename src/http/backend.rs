@@ -21,7 +21,7 @@ use futures_util::Stream;
 
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport};
-use crate::api::v1::site::{LinkReport, SiteList};
+use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 
@@ -69,6 +69,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Links that bring files to a site, by where they begin.
     fn links_to(&self, site: &SiteName) -> Vec<LinkReport>;
+
+    /// Whose attempts at sites are still needed.
+    fn needs(&self) -> NeedsReport;
 
     /// When parts could start within a window, at one site or at all. Sites are asked.
     async fn startable(

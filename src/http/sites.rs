@@ -37,6 +37,9 @@ struct SiteQuery {
     #[serde(default)]
     #[param(example = "24h")]
     timeline: Option<Length>,
+    /// Also which jobs' attempts there are still needed.
+    #[serde(default)]
+    needs: bool,
 }
 
 /// Shows a site.
@@ -60,8 +63,9 @@ pub(super) async fn show(request: HttpRequest, edge: Data<Edge>, name: Path<Stri
                 Some(within) => Some(edge.backend.free_later(&name, within.0).await.into()),
                 None => None,
             };
+            let needs = asked.needs.then(|| edge.backend.needs());
             let site = sites.swap_remove(at);
-            Ok(HttpResponse::Ok().json(SiteReport { links, timeline, ..site }))
+            Ok(HttpResponse::Ok().json(SiteReport { links, timeline, needs, ..site }))
         }
         None => {
             let known: Vec<String> = sites.into_iter().map(|site| site.name).collect();

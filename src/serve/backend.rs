@@ -30,7 +30,7 @@ use super::sited;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
 use crate::api::v1::shared;
-use crate::api::v1::site::{LinkReport, SiteList, SiteReport};
+use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
@@ -155,6 +155,15 @@ impl Backend for Served {
 
     fn links_to(&self, site: &SiteName) -> Vec<LinkReport> {
         self.plane.links_to(site).iter().map(sited::link).collect()
+    }
+
+    fn needs(&self) -> NeedsReport {
+        let view = self.plane.view();
+        let open = view.jobs.values().filter(|job| !job.is_final());
+        NeedsReport {
+            instance: self.plane.instance().to_string(),
+            jobs: open.map(|job| job.id.0).collect(),
+        }
     }
 
     async fn startable(

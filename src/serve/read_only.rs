@@ -18,7 +18,7 @@ use cospan_storage::Opened;
 use super::records;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport};
-use crate::api::v1::site::{LinkReport, SiteList};
+use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{Backend, Changes, History, ListOrder, Piece, Pieces, ReadOrder};
@@ -95,6 +95,11 @@ impl Backend for ReadOnly {
 
     fn links_to(&self, _: &SiteName) -> Vec<LinkReport> {
         Vec::new()
+    }
+
+    /// There are no sites.
+    fn needs(&self) -> NeedsReport {
+        NeedsReport::default()
     }
 
     /// No site is asked.

@@ -67,6 +67,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         lanes: lanes(&last.obtainable, now),
         links: Vec::new(),
         timeline: None,
+        needs: None,
     }
 }
 

@@ -73,6 +73,19 @@ pub struct SiteReport {
     /// What is free there from now on; only where one site is shown and that is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineReport>,
+    /// What of it the server still needs; only where one site is shown and that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<NeedsReport>,
+}
+
+/// Whose attempts at sites the server still needs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct NeedsReport {
+    /// The instance that is in the tags of its attempts.
+    #[schema(example = "k3v7q2ab")]
+    pub instance: String,
+    /// Numbers of all jobs that are not over, whoever's they are.
+    pub jobs: Vec<u64>,
 }
 
 /// What is free at a site from now on, by its own account: less what runs there, and what is

@@ -205,6 +205,9 @@ fn sites_are_listed_shown_and_ordered() {
     assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().name, "delft");
     assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().links[0].bandwidth_bps, 8);
     assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().timeline, None);
+    assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().needs, None);
+    let needs = served.get("/v1/sites/delft?needs=true").json::<SiteReport>().needs.unwrap();
+    assert_eq!((&*needs.instance, needs.jobs), ("abcdefgh", vec![1, 2]), "whoever's they are");
     let timeline = |name: &str| {
         let site = served.get(&format!("/v1/sites/{name}?timeline=1h")).json::<SiteReport>();
         site.timeline.expect("it was asked for")

@@ -27,7 +27,7 @@ use tokio::sync::broadcast;
 
 use crate::api::v1::explain::{ExplainReport, VerdictReport};
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
-use crate::api::v1::site::{LinkReport, SiteList, SiteReport};
+use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
@@ -282,6 +282,10 @@ impl Backend for Fake {
 
     fn links_to(&self, _: &SiteName) -> Vec<LinkReport> {
         vec![LinkReport { from: "leiden".into(), bandwidth_bps: 8, ..LinkReport::default() }]
+    }
+
+    fn needs(&self) -> NeedsReport {
+        NeedsReport { instance: "abcdefgh".into(), jobs: vec![1, 2] }
     }
 
     async fn startable(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal};
 
-use cospan_domain::ids::JobId;
+use cospan_domain::ids::{InstanceId, JobId, Tag};
 use cospan_domain::units::Bytes;
 use cospan_sites::port::Attempts;
 use cospan_sites::slurm::SlurmSite;
@@ -12,10 +12,9 @@ use serde::Serialize;
 
 use super::{Cluster, section, wait_for};
 use crate::cli::args_cluster::SiteCleanArgs;
-use crate::cli::context::{Context, PAGE};
+use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::{note, warning_word};
-use crate::client::JobFilter;
+use crate::cli::out::note;
 
 /// What was there and what became of it.
 #[derive(Debug, Default, Serialize)]
@@ -26,6 +25,8 @@ struct Cleaned {
     live: usize,
     /// Of jobs that the server works on.
     needed: usize,
+    /// Of other servers.
+    foreign: usize,
     /// That could not be removed, and why.
     failed: Vec<String>,
 }
@@ -33,16 +34,13 @@ struct Cleaned {
 /// Removes what attempts left at a site.
 pub(crate) fn run(context: &mut Context, args: &SiteCleanArgs) -> Result<Exit, CliError> {
     let section = section(context, &args.site)?;
-    let needed = unfinished(context);
-    if needed.is_none() {
-        note(&format!(
-            "{}: no server answers: nobody knows which of them it still needs",
-            warning_word()
-        ));
-    }
+    let needs = match args.needed_by_nobody {
+        true => Needs::Nobody,
+        false => needs(context, &args.site)?,
+    };
     let cleaned = wait_for(async {
         let cluster = Cluster::of(&section, section.root.clone())?;
-        let cleaned = clean(&cluster.site()?, &needed.unwrap_or_default(), args).await;
+        let cleaned = clean(&cluster.site()?, &needs, args).await;
         cluster.close().await;
         cleaned
     })?;
@@ -54,27 +52,48 @@ pub(crate) fn run(context: &mut Context, args: &SiteCleanArgs) -> Result<Exit, C
     Ok(if cleaned.failed.is_empty() { Exit::Done } else { Exit::Usage })
 }
 
-/// Jobs that the server has not finished with; `None` if it cannot be asked.
-fn unfinished(context: &Context) -> Option<BTreeSet<JobId>> {
-    let client = context.client().ok()?;
-    let (mut found, mut after) = (BTreeSet::new(), None);
-    loop {
-        let filter = JobFilter { limit: PAGE, after, ..JobFilter::default() };
-        let page = client.jobs(&filter).ok()?;
-        let is_over = |state: &str| matches!(state, "finished" | "failed" | "cancelled");
-        let open = page.jobs.iter().filter(|job| !is_over(&job.state));
-        found.extend(open.map(|job| JobId(job.id)));
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Some(found),
+/// Whose attempts stay.
+#[derive(Debug)]
+enum Needs {
+    /// The user says that nobody needs any.
+    Nobody,
+    /// What is not this server's, and of its own what these jobs left.
+    Server { instance: InstanceId, jobs: BTreeSet<JobId> },
+}
+
+impl Needs {
+    fn keep(&self, tag: &Tag) -> bool {
+        match self {
+            Needs::Nobody => false,
+            Needs::Server { instance, jobs } => tag.instance == *instance && jobs.contains(&tag.job),
         }
     }
+
+    /// Another server's: what that needs nobody here knows.
+    fn is_foreign(&self, tag: &Tag) -> bool {
+        matches!(self, Needs::Server { instance, .. } if tag.instance != *instance)
+    }
+}
+
+/// What the server says that it needs, of all jobs.
+fn needs(context: &Context, site: &str) -> Result<Needs, CliError> {
+    let remedy = "start it, or name it with --server; if no server needs anything there any more, \
+                  say so with --needed-by-nobody";
+    let unknown = |why: String| {
+        let what = format!("nobody knows what is still needed at {site}: {why}");
+        CliError::usage(what, remedy)
+    };
+    let report = context.client().and_then(|client| Ok(client.site_and_needs(site)?));
+    let told = report.map_err(|error| unknown(error.to_string()))?.needs;
+    let told = told.ok_or_else(|| unknown("the server is older than this program".into()))?;
+    let instance = told.instance.parse().map_err(|_| unknown("the server does not say who it is".into()))?;
+    Ok(Needs::Server { instance, jobs: told.jobs.into_iter().map(JobId).collect() })
 }
 
 /// `None` if the user does not want it.
 async fn clean(
     site: &SlurmSite,
-    needed: &BTreeSet<JobId>,
+    needs: &Needs,
     args: &SiteCleanArgs,
 ) -> Result<Option<Cleaned>, CliError> {
     let failed = |error| {
@@ -82,12 +101,15 @@ async fn clean(
         CliError::usage(format!("{}: {error}", args.site), remedy)
     };
     let remains = site.remains().await.map_err(failed)?;
-    let is_needed = |one: &&Remains| needed.contains(&one.tag.job);
-    let going: Vec<&Remains> =
-        remains.iter().filter(|one| !one.is_live && !is_needed(one)).collect();
+    let (live, over): (Vec<&Remains>, Vec<&Remains>) = remains.iter().partition(|one| one.is_live);
+    let (foreign, ours): (Vec<&Remains>, Vec<&Remains>) =
+        over.into_iter().partition(|one| needs.is_foreign(&one.tag));
+    let (needed, going): (Vec<&Remains>, Vec<&Remains>) =
+        ours.into_iter().partition(|one| needs.keep(&one.tag));
     let mut cleaned = Cleaned {
-        live: remains.iter().filter(|one| one.is_live).count(),
-        needed: remains.iter().filter(|one| !one.is_live).filter(is_needed).count(),
+        live: live.len(),
+        needed: needed.len(),
+        foreign: foreign.len(),
         ..Cleaned::default()
     };
     let bytes: u64 = going.iter().map(|one| one.bytes.0).sum();
@@ -133,6 +155,7 @@ fn text(cleaned: &Cleaned) -> String {
     for (count, why) in [
         (cleaned.live, "more with a job in Slurm's queue: not touched"),
         (cleaned.needed, "more of jobs that are not finished: not touched"),
+        (cleaned.foreign, "more of other servers, or of this one before its store was imported: not touched"),
     ] {
         if count > 0 {
             text.push_str(&format!("{count} {why}\n"));
@@ -140,4 +163,65 @@ fn text(cleaned: &Cleaned) -> String {
     }
     cleaned.failed.iter().for_each(|why| text.push_str(&format!("not removed: {why}\n")));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use async_trait::async_trait;
+    use cospan_domain::resources::Resources;
+    use cospan_sites::exec::{Command, Ended, Exec, ExecError, Output, Work};
+    use cospan_sites::slurm::SlurmConfig;
+
+    use super::*;
+
+    /// A cluster on which attempts left something; keeps what was removed.
+    #[derive(Debug, Default)]
+    struct Left(Mutex<Vec<String>>);
+
+    #[async_trait]
+    impl Exec for Left {
+        async fn run(&self, command: Command) -> Result<Output, ExecError> {
+            let Work::Script { words, .. } = &command.work else { unreachable!() };
+            let words: Vec<&str> = words[3..].iter().map(|word| word.to_str().unwrap()).collect();
+            let mut answer = String::new();
+            match words[0] {
+                "remains" => {
+                    for tag in ["aaaaaaaa-1-0-1", "aaaaaaaa-2-0-1", "bbbbbbbb-2-0-1"] {
+                        answer += &format!("takes 4\tattempts/c{tag}\n");
+                    }
+                }
+                "remove" => self.0.lock().unwrap().push(words[1].to_owned()),
+                verb => unreachable!("{verb}"),
+            }
+            let stdout = (answer + "done\n").into_bytes();
+            Ok(Output { ended: Ended::Code(0), stdout, stderr: Vec::new() })
+        }
+    }
+
+    fn cleaned(needs: &Needs) -> (Cleaned, Vec<String>) {
+        let left = Arc::new(Left::default());
+        let (name, all) = ("there".parse().unwrap(), Resources::processors(1));
+        let config = SlurmConfig::new(name, "/root".into(), all, Vec::new());
+        let site = SlurmSite::remote(config, left.clone()).unwrap();
+        let args = SiteCleanArgs { site: "there".into(), yes: true, needed_by_nobody: false };
+        let cleaned = wait_for(clean(&site, needs, &args)).unwrap().unwrap();
+        let removed = left.0.lock().unwrap().clone();
+        (cleaned, removed)
+    }
+
+    #[test]
+    fn what_any_job_of_the_server_needs_or_another_server_left_stays() {
+        let jobs = [JobId(1)].into();
+        let needs = Needs::Server { instance: "aaaaaaaa".parse().unwrap(), jobs };
+        let (cleaned, removed) = cleaned(&needs);
+        assert_eq!(removed, ["caaaaaaaa-2-0-1"]);
+        assert_eq!((cleaned.removed, cleaned.needed, cleaned.foreign), (1, 1, 1));
+    }
+
+    #[test]
+    fn all_of_it_goes_if_nobody_needs_it() {
+        assert_eq!(cleaned(&Needs::Nobody).1.len(), 3);
+    }
 }
