@@ -29,6 +29,8 @@ pub struct SiteReport {
     pub shape: Option<Arc<SiteShape>>,
     /// What was free, and when it was asked for.
     pub idle: Option<(Timestamp, Resources)>,
+    /// The same of each of its partitions.
+    pub idle_in: Arc<BTreeMap<Arc<str>, Resources>>,
     /// When less of that is left, as it was promised to others.
     pub ebbs: Arc<[Ebb]>,
     /// What our attempts there were doing.
@@ -97,6 +99,7 @@ impl Default for SiteReport {
             description: None,
             shape: None,
             idle: None,
+            idle_in: Arc::default(),
             ebbs: Arc::default(),
             observed: Arc::default(),
             obtainable: Arc::default(),

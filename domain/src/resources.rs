@@ -107,6 +107,15 @@ impl Resources {
         }
     }
 
+    /// Of each kind at least what there is of it in `least`.
+    pub fn raise_to(&mut self, least: &Resources) {
+        self.processors = self.processors.max(least.processors);
+        for (name, count) in &least.others {
+            let mine = self.others.entry(name.clone()).or_default();
+            *mine = (*mine).max(*count);
+        }
+    }
+
     /// Adds `more`.
     pub fn add(&mut self, more: &Resources) {
         self.processors = self.processors.saturating_add(more.processors);

@@ -88,6 +88,8 @@ pub struct SiteStatus {
     pub site_clock: Option<Timestamp>,
     /// What is free now for one more submission.
     pub idle: Resources,
+    /// The same of each of its partitions, where it knows such a difference.
+    pub idle_in: BTreeMap<Arc<str>, Resources>,
     /// When less of that is left, as it was promised to others.
     pub ebbs: Vec<Ebb>,
     /// What each attempt asked about is doing; one entry for every tag asked.

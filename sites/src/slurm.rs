@@ -5,6 +5,7 @@
 //! `spool/<tag>/`, `attempts/<tag>/`, `gone/`. A job is ours if its name and its comment are
 //! the attempt's tag and it was submitted below this root; never is anything done to a job by its number alone.
 
+mod accounts;
 mod calls;
 mod errors;
 pub mod finding;
@@ -161,6 +162,8 @@ struct Facts {
     amounts: BTreeMap<Arc<str>, u64>,
     /// Its partitions.
     lanes: Lanes,
+    /// Any of its nodes has disk that it counts.
+    counts_disk: bool,
 }
 
 /// How often a wrapper looks at its gate that waits there for long.
@@ -256,8 +259,15 @@ impl SlurmSite {
 
     /// All that may be used of it: what its configuration leaves open is what its nodes have.
     fn total(&self) -> Resources {
+        let facts = self.facts();
+        let amounts = facts.as_ref().map(|facts| &facts.amounts);
+        self.total_of(amounts.unwrap_or(&BTreeMap::new()))
+    }
+
+    /// The same of a partition that has these amounts.
+    fn total_of(&self, amounts: &BTreeMap<Arc<str>, u64>) -> Resources {
         let mut total = self.config.total.clone();
-        for (name, count) in self.facts().iter().flat_map(|facts| &facts.amounts) {
+        for (name, count) in amounts {
             total.others.entry(name.clone()).or_insert(*count);
         }
         total

@@ -26,7 +26,8 @@ fn standing(component: &Component, site: &str) -> String {
             let since = Instant(waits.since);
             match (waits.expected_start, deferred) {
                 (Some(at), _) => {
-                    let told = waits.told_at.map(|told| format!(", as it said at {}", Instant(told)));
+                    let told =
+                        waits.told_at.map(|told| format!(", as it said at {}", Instant(told)));
                     let told = told.unwrap_or_default();
                     format!("at {site} since {since}, expected to start at {}{told}", Instant(at))
                 }
@@ -66,7 +67,8 @@ mod tests {
     }
 
     fn waits(expected_start: Option<Timestamp>) -> Run {
-        let waits = Some(Waits { since: Timestamp(0), expected_start, told_at: Some(Timestamp(30_000)) });
+        let waits =
+            Some(Waits { since: Timestamp(0), expected_start, told_at: Some(Timestamp(30_000)) });
         Run::Submitted { lrm_id: LrmId::new("7").unwrap(), at: Timestamp(0), absences: 0, waits }
     }
 

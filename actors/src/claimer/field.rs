@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cospan_domain::claim::{ClaimField, Victim};
+use cospan_domain::acquire::most_of_any;
+use cospan_domain::claim::{ClaimField, Place, Victim};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::state::{Job, Phase};
@@ -27,8 +28,8 @@ pub(super) struct Field<'a> {
     view: Arc<View>,
     now: Timestamp,
     grid: &'a mut GridMaker,
-    /// What is left at each site that was looked at; `None` if that is not known.
-    idle: BTreeMap<SiteName, Option<Resources>>,
+    /// What is left at each place that was looked at; `None` if that is not known.
+    idle: BTreeMap<Place, Option<Resources>>,
     /// All else that is known of the sites; made when a component is first placed anew.
     base: Option<GridSnapshot>,
     /// Input of components that were placed anew in this pass, where its room is bounded.
@@ -45,13 +46,17 @@ impl<'a> Field<'a> {
     }
 
     /// What a site's resource manager counts as idle, less what it cannot have counted.
-    fn reported(&self, site: &SiteName) -> Option<Resources> {
+    fn reported(&self, place: &Place) -> Option<Resources> {
+        let site = &place.site;
         let report = self.shared.live.site(site)?;
         if !report.contact.is_answering() {
             return None;
         }
         let belief = belief(self.shared, site, &report, self.now)?;
-        let mut idle = belief.idle;
+        let mut idle = match &place.partition {
+            Some(partition) => most_of_any(partition, |name| report.idle_in.get(name)),
+            None => belief.idle,
+        };
         let holdings = self.view.holdings.get(site);
         for holding in holdings.into_iter().flat_map(|holdings| holdings.values()) {
             let unseen = holding.visible_from.is_none_or(|from| from > belief.asked_at);
@@ -68,12 +73,14 @@ impl<'a> Field<'a> {
     fn grid_now(&mut self) -> GridSnapshot {
         let base = self.base.take().unwrap_or_else(|| self.grid.for_claim(self.shared));
         for site in base.sites() {
-            if !self.idle.contains_key(&site.name) {
-                self.idle.insert(site.name.clone(), self.reported(&site.name));
+            let own = Place::own(site.name.clone());
+            if !self.idle.contains_key(&own) {
+                let idle = self.reported(&own);
+                self.idle.insert(own, idle);
             }
         }
         let now_idle = |site: &GridSite| {
-            let idle = self.idle.get(&site.name)?.clone()?;
+            let idle = self.idle.get(&Place::own(site.name.clone()))?.clone()?;
             Some(Belief { idle, asked_at: self.now })
         };
         let sites =
@@ -97,10 +104,20 @@ impl<'a> Field<'a> {
 }
 
 impl ClaimField for Field<'_> {
-    fn idle_at(&self, site: &SiteName) -> Option<Resources> {
-        match self.idle.get(site) {
+    fn place(&self, job: &Job, component: ComponentIndex, site: &SiteName) -> Place {
+        let elsewhere = || {
+            let report = self.shared.live.site(site)?;
+            let words = self.shared.settings.default_policies.lanes;
+            let (lane, _) = report.asked(words, site, job, component)?;
+            report.shape.as_ref()?.lanes.as_ref()?.elsewhere(&lane).cloned()
+        };
+        Place { site: site.clone(), partition: elsewhere() }
+    }
+
+    fn idle_at(&self, place: &Place) -> Option<Resources> {
+        match self.idle.get(place) {
             Some(idle) => idle.clone(),
-            None => self.reported(site),
+            None => self.reported(place),
         }
     }
 
@@ -115,12 +132,12 @@ impl ClaimField for Field<'_> {
         asked.is_some_and(|(lane, ask)| report.obtainable.in_the_way(&lane, &ask).is_some())
     }
 
-    fn take(&mut self, site: &SiteName, used: &Resources) {
-        let mut idle = self.idle_at(site);
+    fn take(&mut self, place: &Place, used: &Resources) {
+        let mut idle = self.idle_at(place);
         if let Some(idle) = &mut idle {
             idle.subtract(used);
         }
-        self.idle.insert(site.clone(), idle);
+        self.idle.insert(place.clone(), idle);
     }
 
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cospan_domain::claim::Place;
 use cospan_domain::ids::ComponentName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Component;
@@ -95,7 +96,8 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
         life.deduct(JobId(1), now, delft(Deducted::offered(Resources::processors(4))));
         life.deduct(JobId(2), now, delft(Deducted::claimed(Resources::processors(3))));
         let mut grid = GridMaker::default();
-        let idle = |grid: &mut GridMaker| Field::new(&world.shared, grid).idle_at(&site("Delft"));
+        let place = Place::own(site("Delft"));
+        let idle = |grid: &mut GridMaker| Field::new(&world.shared, grid).idle_at(&place);
         assert_eq!(idle(&mut grid), Some(Resources::processors(7)));
         drop(life);
         assert_eq!(idle(&mut grid), Some(Resources::processors(10)));

@@ -277,6 +277,7 @@ impl Cluster {
         let left = |ebbs: &[Ebb]| ebbs.iter().map(|ebb| ebb.left.clone()).collect::<Vec<_>>();
         let changed = corrected
             || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i)
+            || *self.report.idle_in != status.idle_in
             || left(&self.report.ebbs) != left(&status.ebbs);
         if changed {
             self.shared.live.note_change();
@@ -285,6 +286,7 @@ impl Cluster {
             self.shared.actors.co_allocator.look(&());
         }
         self.report.idle = idle;
+        self.report.idle_in = Arc::new(status.idle_in);
         self.report.ebbs = status.ebbs.into();
         for (tag, observation) in &status.attempts {
             // An absence counts by being seen again.

@@ -139,6 +139,7 @@ fn site(
         shape: report.shape.clone(),
         acceptance: state.acceptance(),
         idle: belief(shared, name, report, now),
+        idle_in: report.idle_in.clone(),
         ebbs: aged(report, now),
         pending,
         ours,

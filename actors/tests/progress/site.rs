@@ -109,7 +109,13 @@ impl Attempts for PromptSite {
             refusals.lock().expect("refusals").since_report = 0;
         }
         self.dawdle(30).await;
-        Ok(SiteStatus { site_clock: Some(now), idle, ebbs: Vec::new(), attempts })
+        Ok(SiteStatus {
+            site_clock: Some(now),
+            idle,
+            idle_in: BTreeMap::new(),
+            ebbs: Vec::new(),
+            attempts,
+        })
     }
 
     async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {

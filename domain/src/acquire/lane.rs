@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::ids::SiteName;
 use crate::job::spec::{Override, Where};
 use crate::labels::Labels;
+use crate::resources::Resources;
 use crate::units::DurationMs;
 
 /// A partition of a site, and an account that is charged there; `None`: as the site has it.
@@ -33,6 +34,8 @@ pub struct Lanes {
 /// What a partition gives.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Partition {
+    /// All that may be used of it, in use or not.
+    pub total: Resources,
     /// The longest that a job may ask for; `None`: as long as it likes.
     pub longest: Option<DurationMs>,
 }
@@ -73,6 +76,26 @@ impl Lanes {
         let each = lane.partition.as_deref()?.split(',').map(of);
         each.collect::<Option<Vec<DurationMs>>>()?.into_iter().max()
     }
+
+    /// The partition, or partitions, that a lane asks for, if these are not the site's own and
+    /// anything is known of them.
+    pub fn elsewhere<'l>(&self, lane: &'l Lane) -> Option<&'l Arc<str>> {
+        let asked =
+            lane.partition.as_ref().filter(|name| Some(*name) != self.own.partition.as_ref());
+        asked.filter(|names| names.split(',').any(|name| self.partitions.contains_key(name)))
+    }
+
+    /// All that may be used of a partition; of several what [`most_of_any`] says.
+    pub fn total(&self, partitions: &str) -> Resources {
+        most_of_any(partitions, |name| Some(&self.partitions.get(name)?.total))
+    }
+}
+
+/// Of partitions that are asked for together the most of each resource that any of them has.
+pub fn most_of_any<'r>(partitions: &str, of: impl Fn(&str) -> Option<&'r Resources>) -> Resources {
+    let mut most = Resources::default();
+    partitions.split(',').filter_map(of).for_each(|one| most.raise_to(one));
+    most
 }
 
 impl Lane {

@@ -10,7 +10,7 @@ mod obtainable;
 mod options;
 mod wish;
 
-pub use lane::{Lane, LaneWords, Lanes, Partition};
+pub use lane::{Lane, LaneWords, Lanes, Partition, most_of_any};
 pub use obtainable::{Ask, Experience, Got, Obtainable, Waited};
 pub use options::{AcquisitionMode, AcquisitionOptions};
 pub use wish::{InvalidWish, ReservationWish};

@@ -2,7 +2,7 @@
 
 use super::parameters::ClaimParameters;
 use super::preemption::{Victim, choose_victims};
-use super::startable::{Wanted, startable};
+use super::startable::{Place, Wanted, startable};
 use crate::ids::{ComponentIndex, JobId, Round, SiteName};
 use crate::job::spec::{Priority, Request};
 use crate::job::state::{Component, Job, Phase, Restart, RestartStep};
@@ -26,9 +26,14 @@ pub struct ClaimTry {
 
 /// The sites as a claim sees them.
 pub trait ClaimField {
-    /// What the site's resource manager says is idle, less what was taken; `None` if it is
+    /// Where a component takes its processors at a site.
+    fn place(&self, _job: &Job, _component: ComponentIndex, site: &SiteName) -> Place {
+        Place::own(site.clone())
+    }
+
+    /// What the site's resource manager says is idle there, less what was taken; `None` if it is
     /// not known.
-    fn idle_at(&self, site: &SiteName) -> Option<Resources>;
+    fn idle_at(&self, place: &Place) -> Option<Resources>;
 
     /// Whether as much was asked at the component's site lately and waited, so that what is idle
     /// there is not claimed for it now.
@@ -37,7 +42,7 @@ pub trait ClaimField {
     }
 
     /// Takes from what is idle; more than there is takes all.
-    fn take(&mut self, site: &SiteName, used: &Resources);
+    fn take(&mut self, place: &Place, used: &Resources);
 
     /// Another place for one component alone, by the job's policy, without splitting it.
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement>;
@@ -58,20 +63,20 @@ pub fn plan_claim(
         return plan_restart(job, now, field);
     }
     let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
-    let mut wanted = wanted(job);
+    let mut wanted = wanted(job, field);
     let waited = |wanted: &Wanted| !wanted.queued && field.waited_lately(job, wanted.component);
     let kept_back: Vec<ComponentIndex> =
         wanted.extract_if(.., |wanted| waited(wanted)).map(|wanted| wanted.component).collect();
-    let mut found = startable(wanted, |site| field.idle_at(site));
+    let mut found = startable(wanted, |place| field.idle_at(place));
     found.not.extend(&kept_back);
     let started = job.components.iter().filter(|component| component.is_claimed()).count();
     if !found.reaches(job.claim_threshold(parameters), started) {
         return plan;
     }
     for &component in &found.now {
-        if let Some((site, need)) = place_of(job, component) {
+        if let Some((place, need)) = place_of(job, component, field) {
             if !waits_in_queue(job, component) {
-                field.take(site, &need);
+                field.take(&place, &need);
             }
             plan.start.push(component);
         }
@@ -95,17 +100,18 @@ const STAYS: DurationMs = DurationMs(60_000);
 fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> ClaimTry {
     let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
     for (index, component) in job.indexed().filter(|(_, c)| c.is_claimable(now)) {
-        let Some((site, need)) = place_of(job, index) else { continue };
+        let Some((place, need)) = place_of(job, index, field) else { continue };
         let staged = component.restart.as_ref().filter(|r| r.step == RestartStep::Staged);
         let staged = staged.filter(|_| !field.waited_lately(job, index));
-        let idle = staged.and_then(|_| field.idle_at(site));
+        let idle = staged.and_then(|_| field.idle_at(&place));
         if idle.as_ref().is_some_and(|idle| idle.covers(&need)) {
-            field.take(site, &need);
+            field.take(&place, &need);
             plan.start.push(index);
         } else if idle.is_some() && staged.is_some_and(|r| stays(component, r, now)) {
             // Bringing its input to and fro for room that comes and goes helps nobody.
         } else if let Some(placement) = field.replace(job, index) {
-            field.take(&placement.site, &need);
+            let place = field.place(job, index, &placement.site);
+            field.take(&place, &need);
             if placement.sources.is_empty() {
                 plan.start.push(index);
             }
@@ -120,9 +126,13 @@ fn stays(component: &Component, staged: &Restart, now: Timestamp) -> bool {
     brought && now < staged.since + STAYS
 }
 
-fn place_of(job: &Job, component: ComponentIndex) -> Option<(&SiteName, Resources)> {
+fn place_of(
+    job: &Job,
+    component: ComponentIndex,
+    field: &impl ClaimField,
+) -> Option<(Place, Resources)> {
     let placement = job.components.get(component.0 as usize)?.placement.as_ref()?;
-    Some((&placement.site, job.resources_of(component)?))
+    Some((field.place(job, component, &placement.site), job.resources_of(component)?))
 }
 
 fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
@@ -130,11 +140,11 @@ fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
     component.is_some_and(|component| !component.acquisition().asks_idle())
 }
 
-fn wanted(job: &Job) -> Vec<Wanted> {
+fn wanted(job: &Job, field: &impl ClaimField) -> Vec<Wanted> {
     let wanted = job.unclaimed().filter_map(|component| {
-        let (site, resources) = place_of(job, component)?;
+        let (place, resources) = place_of(job, component, field)?;
         let queued = waits_in_queue(job, component);
-        Some(Wanted { component, site: site.clone(), resources, queued })
+        Some(Wanted { component, place, resources, queued })
     });
     wanted.collect()
 }
@@ -154,7 +164,8 @@ fn move_elsewhere(
     if placement.transfer_time > time_left {
         return false;
     }
-    field.take(&placement.site, &job.resources_of(component).unwrap_or_default());
+    let place = field.place(job, component, &placement.site);
+    field.take(&place, &job.resources_of(component).unwrap_or_default());
     plan.moves.push((component, placement));
     plan.start.push(component);
     true
@@ -165,13 +176,15 @@ fn preempt(job: &Job, component: ComponentIndex, field: &mut impl ClaimField, pl
     let rose = job.promoted && !bug(Bug::PromotedPreempt);
     let did = !job.preempting.is_empty() && !bug(Bug::PreemptInWaves);
     let may_not = job.priority == Priority::SuperLow || rose || did;
-    let Some((site, need)) = place_of(job, component).filter(|_| !may_not) else { return };
-    let Some(idle) = field.idle_at(site) else { return };
-    let mut candidates = field.victims_at(site);
+    let place = place_of(job, component, field).filter(|_| !may_not);
+    // Which partition a victim's processors are of is not known.
+    let Some((place, need)) = place.filter(|(place, _)| place.partition.is_none()) else { return };
+    let Some(idle) = field.idle_at(&place) else { return };
+    let mut candidates = field.victims_at(&place.site);
     candidates.retain(|victim| victim.job != job.id && !plan.preempting.contains(&victim.job));
     if let Some(victims) = choose_victims(&idle, &need, job.priority, candidates) {
         // What more than that they hold is seen once it is idle.
-        field.take(site, &idle);
+        field.take(&place, &idle);
         plan.preempting.extend(victims.iter().map(|victim| victim.job));
         plan.start.push(component);
     }

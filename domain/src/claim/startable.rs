@@ -1,8 +1,27 @@
 //! Which components of a job could start now: the first half of one claiming try.
 
+use std::sync::Arc;
+
 use crate::ids::{ComponentIndex, SiteName};
 use crate::resources::Resources;
 use crate::units::PerMillion;
+
+/// Where a component takes its processors: within a site the site's own partition, or the one,
+/// or several, that it asks for itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The site.
+    pub site: SiteName,
+    /// Another partition than the site's own.
+    pub partition: Option<Arc<str>>,
+}
+
+impl Place {
+    /// The site's own partition.
+    pub fn own(site: SiteName) -> Self {
+        Self { site, partition: None }
+    }
+}
 
 /// A component that holds no processors yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +29,7 @@ pub struct Wanted {
     /// Which.
     pub component: ComponentIndex,
     /// Where it is placed.
-    pub site: SiteName,
+    pub place: Place,
     /// What it needs there.
     pub resources: Resources,
     /// It waits in its site's own queue, whatever is idle there.
@@ -33,18 +52,18 @@ pub struct Startable {
 /// idle; a site that does not say has nothing. Those that wait in queues need nothing idle.
 pub fn startable(
     mut wanted: Vec<Wanted>,
-    mut idle_at: impl FnMut(&SiteName) -> Option<Resources>,
+    mut idle_at: impl FnMut(&Place) -> Option<Resources>,
 ) -> Startable {
     wanted.sort_by_key(|w| (std::cmp::Reverse(w.resources.processors), w.component));
     let mut left = std::collections::BTreeMap::new();
     let mut found = Startable::default();
-    for Wanted { component, site, resources, queued } in wanted {
+    for Wanted { component, place, resources, queued } in wanted {
         if queued {
             found.now.push(component);
             continue;
         }
         let idle: &mut Resources =
-            left.entry(site).or_insert_with_key(|site| idle_at(site).unwrap_or_default());
+            left.entry(place).or_insert_with_key(|place| idle_at(place).unwrap_or_default());
         if idle.covers(&resources) {
             idle.subtract(&resources);
             found.now.push(component);
@@ -72,12 +91,12 @@ mod tests {
     fn setting(b_idle: u32) -> Startable {
         let wanted = |component, site: &str, processors| Wanted {
             component: ComponentIndex(component),
-            site: SiteName::new(site).unwrap(),
+            place: Place::own(SiteName::new(site).unwrap()),
             resources: Resources::processors(processors),
             queued: false,
         };
         let all = vec![wanted(2, "B", 8), wanted(1, "B", 8), wanted(0, "A", 16)];
-        startable(all, |site| match site.as_str() {
+        startable(all, |place| match place.site.as_str() {
             "A" => Some(Resources::processors(20)),
             "B" => Some(Resources::processors(b_idle)),
             _ => None,
@@ -107,11 +126,11 @@ mod tests {
     fn larger_components_come_first() {
         let wanted = |component, processors| Wanted {
             component: ComponentIndex(component),
-            site: SiteName::new("B").unwrap(),
+            place: Place::own(SiteName::new("B").unwrap()),
             resources: Resources::processors(processors),
             queued: false,
         };
-        let idle = |_: &SiteName| Some(Resources::processors(11));
+        let idle = |_: &Place| Some(Resources::processors(11));
         let found = startable(vec![wanted(1, 8), wanted(2, 12)], idle);
         assert_eq!((found.now, found.not), (vec![ComponentIndex(1)], vec![ComponentIndex(2)]));
     }
@@ -120,7 +139,7 @@ mod tests {
     fn a_site_that_says_nothing_has_nothing_idle() {
         let wanted = Wanted {
             component: ComponentIndex(0),
-            site: SiteName::new("C").unwrap(),
+            place: Place::own(SiteName::new("C").unwrap()),
             resources: Resources::processors(1),
             queued: false,
         };

@@ -44,7 +44,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them, in order.
-    pub const ALL: [ReasonCode; 33] = [
+    pub const ALL: [ReasonCode; 34] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::Reserved,
         ReasonCode::QuotaReached,

@@ -27,15 +27,22 @@ pub fn dominant_refusal(
 ) -> Option<DominantRefusal> {
     let (grid, remaining) = (context.grid, &mut *context.remaining);
     let placed = request.uses(plan).zip(&plan.placements);
-    let uses: Vec<(usize, Resources, &Placement)> = placed
-        .filter_map(|((site, used), placement)| Some((grid.index_of(&site)?, used, placement)))
-        .collect();
+    // Of other partitions nothing is given back: those sites are not looked at again below.
+    let of_own = |part: usize, site: usize| {
+        let component = request.components().get(part).or(request.components().first());
+        component.is_none_or(|component| grid.sites()[site].pool_of(component).is_none())
+    };
+    let placed = placed.enumerate().filter_map(|(part, ((site, used), placement))| {
+        let site = grid.index_of(&site)?;
+        Some((site, of_own(part, site).then_some(used), placement))
+    });
+    let uses: Vec<(usize, Option<Resources>, &Placement)> = placed.collect();
     let bounded = |site: usize| grid.sites()[site].staging_left.is_some();
     let contents = |placement: &Placement| -> Vec<Content> {
         placement.sources.iter().map(|source| source.content).collect()
     };
     for (site, used, placement) in &uses {
-        remaining.give_back(*site, used);
+        used.iter().for_each(|used| remaining.give_back(*site, used));
         if bounded(*site) {
             remaining.unstage(*site, contents(placement).into_iter());
         }
@@ -56,7 +63,7 @@ pub fn dominant_refusal(
         }
     }
     for (site, used, placement) in &uses {
-        remaining.take(*site, used);
+        used.iter().for_each(|used| remaining.take(*site, used));
         if bounded(*site) {
             remaining.stage(*site, contents(placement).into_iter());
         }

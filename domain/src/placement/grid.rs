@@ -38,6 +38,8 @@ pub struct GridSite {
     pub acceptance: Acceptance,
     /// What it said is idle; `None` if that is not known, and then nothing is placed.
     pub idle: Option<Belief>,
+    /// The same of each of its partitions.
+    pub idle_in: Arc<BTreeMap<Arc<str>, Resources>>,
     /// When less of that is left, as it was promised to others.
     pub ebbs: Arc<[Ebb]>,
     /// What we placed there and its resource manager does not show yet.
@@ -185,6 +187,7 @@ impl GridSite {
             shape: None,
             acceptance: Acceptance::Closed(Hindrance::Unknown),
             idle: None,
+            idle_in: Arc::default(),
             ebbs: Arc::default(),
             pending: Resources::default(),
             ours: Resources::default(),

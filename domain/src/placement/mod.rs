@@ -20,6 +20,7 @@ mod pairs;
 pub mod plan;
 pub mod policies;
 pub mod policy;
+mod pool;
 mod queues;
 pub mod quota;
 pub mod reach;
@@ -44,6 +45,7 @@ pub use policy::{
     DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, place_now,
     policy_for,
 };
+pub use pool::Pool;
 pub use queues::queue_instead;
 pub use quota::{Quota, QuotaBasis};
 pub use reach::{MissingLink, missing_link};

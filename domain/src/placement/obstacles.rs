@@ -71,7 +71,11 @@ impl Search<'_> {
             report(ReasonCode::SiteFull, 0, &|| Reason::SiteFull)?;
         }
         if site.shape.is_some() && site.idle.is_some() {
-            self.shortages(&request.resources, index, remaining, report)?;
+            let need = &request.resources;
+            match site.pool_of(request) {
+                Some(pool) => self.shortages_of(&pool, need, index, remaining, report)?,
+                None => self.shortages(need, index, remaining, report)?,
+            }
         }
         if let Some((lane, wait)) = self.waited(request, site) {
             let reason = || Reason::Waited { lane: lane.clone(), wait: wait.clone() };
@@ -253,10 +257,14 @@ pub(super) fn never_fits(
         let reason = || Reason::LabelMismatch(constraint.clone());
         report(ReasonCode::LabelMismatch, 0, &reason)?;
     }
-    let need = &component.resources;
-    too_small(Kind::Processors, need.processors.into(), site, shape, report)?;
+    let (need, pool) = (&component.resources, site.pool_of(component));
+    let has = match &pool {
+        Some(pool) => Has { largest: &pool.total, total: &pool.total },
+        None => Has { largest: &shape.largest_component, total: &shape.total },
+    };
+    too_small(Kind::Processors, need.processors.into(), site, has, report)?;
     for (name, &needed) in &need.others {
-        too_small(Kind::Other(name), needed, site, shape, report)?;
+        too_small(Kind::Other(name), needed, site, has, report)?;
     }
     too_long(component, time, site, shape, report)?;
     too_slow(component, site, report)
@@ -302,14 +310,22 @@ fn too_slow(
     Continue(())
 }
 
+/// What a site, or the partition that a component asks for there, has when it is empty.
+#[derive(Clone, Copy)]
+struct Has<'a> {
+    /// For one component.
+    largest: &'a Resources,
+    total: &'a Resources,
+}
+
 fn too_small(
     kind: Kind<'_>,
     needed: u64,
     site: &GridSite,
-    shape: &SiteShape,
+    has: Has<'_>,
     report: &mut Report<'_>,
 ) -> ControlFlow<()> {
-    let largest = kind.count(&shape.largest_component);
+    let largest = kind.count(has.largest);
     if needed > largest {
         let reason = || Reason::TooSmall { resource: kind.name(), needed, largest };
         report(ReasonCode::TooSmall, needed - largest, &reason)?;
@@ -317,7 +333,7 @@ fn too_small(
     if !site.quota.binds() {
         return Continue(());
     }
-    let quota = site.quota.of(kind.count(&shape.total));
+    let quota = site.quota.of(kind.count(has.total));
     if needed > quota {
         let reason = || Reason::QuotaTooSmall { resource: kind.name(), needed, quota };
         report(ReasonCode::QuotaTooSmall, needed - quota, &reason)?;

@@ -51,7 +51,7 @@ impl<'a> Search<'a> {
         learned: &[(usize, usize)],
     ) -> Option<Choice> {
         let need = self.component(component).resources.processors;
-        let left = remaining.processors();
+        let left = self.processors_left(component, remaining);
         let everywhere = self.same_everywhere(component);
         let mut best: Option<(Order, Choice)> = None;
         for site in (0..left.len()).filter(|&site| left[site] >= need) {

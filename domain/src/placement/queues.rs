@@ -142,6 +142,9 @@ impl GridSite {
             idle.subtract(&self.ours);
             site.ebbs = Arc::default();
             site.idle = Some(Belief { idle, asked_at: belief.asked_at });
+            let partitions = shape.lanes.iter().flat_map(|lanes| &lanes.partitions);
+            let all = partitions.map(|(name, partition)| (name.clone(), partition.total.clone()));
+            site.idle_in = Arc::new(all.collect());
         }
         site
     }

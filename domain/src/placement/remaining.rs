@@ -22,6 +22,8 @@ pub struct Remaining {
     /// What the request that is being placed must leave, as it would last into what others were
     /// promised; by site index, where there is any.
     kept: Vec<(usize, Resources)>,
+    /// What was taken of partitions that are not their site's own.
+    pools: BTreeMap<(usize, Arc<str>), Resources>,
     /// Input that is staged for what was placed meanwhile, by site, where that is bounded.
     staged: BTreeMap<usize, BTreeMap<Content, u32>>,
 }
@@ -35,6 +37,7 @@ impl Remaining {
             room: grid.sites().iter().map(|site| site.room.unwrap_or(u32::MAX)).collect(),
             joined: vec![0; grid.sites().len()],
             kept: Vec::new(),
+            pools: BTreeMap::new(),
             staged: BTreeMap::new(),
         }
     }
@@ -75,6 +78,23 @@ impl Remaining {
         left.subtract(used);
         (self.processors[site], self.others[site]) = (left.processors, left.others);
         self.join(site);
+    }
+
+    /// What was taken of a partition that is not the site's own.
+    pub(super) fn taken_of(&self, site: usize, partition: &Arc<str>) -> Option<&Resources> {
+        if self.pools.is_empty() { None } else { self.pools.get(&(site, partition.clone())) }
+    }
+
+    /// Takes what was found to be there of such a partition.
+    pub fn take_of(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
+        self.pools.entry((site, partition)).or_default().add(used);
+        self.join(site);
+    }
+
+    /// Gives back what [`Remaining::take_of`] took.
+    pub fn give_back_of(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
+        self.pools.entry((site, partition)).or_default().subtract(used);
+        self.leave(site);
     }
 
     fn join(&mut self, site: usize) {
@@ -250,6 +270,10 @@ impl Remaining {
     /// Gives back what [`Remaining::take`] took.
     pub fn give_back(&mut self, site: usize, used: &Resources) {
         self.add(site, used);
+        self.leave(site);
+    }
+
+    fn leave(&mut self, site: usize) {
         self.joined[site] = self.joined[site].saturating_sub(1);
         if self.joined[site] == 0 {
             self.room[site] = self.room[site].saturating_add(1);

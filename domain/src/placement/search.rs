@@ -256,13 +256,21 @@ impl<'a> Search<'a> {
 
     /// A component goes to a site: it uses its resources, and its input is staged there.
     pub(super) fn take(&self, component: usize, site: usize, remaining: &mut Remaining) {
-        remaining.take(site, &self.component(component).resources);
+        let one = self.component(component);
+        match self.grid.sites()[site].pool_of(one) {
+            Some(pool) => remaining.take_of(site, pool.name, &one.resources),
+            None => remaining.take(site, &one.resources),
+        }
         remaining.stage(site, self.bounded_contents(component, site));
     }
 
     /// It does not.
     pub(super) fn give_back(&self, component: usize, site: usize, remaining: &mut Remaining) {
-        remaining.give_back(site, &self.component(component).resources);
+        let one = self.component(component);
+        match self.grid.sites()[site].pool_of(one) {
+            Some(pool) => remaining.give_back_of(site, pool.name, &one.resources),
+            None => remaining.give_back(site, &one.resources),
+        }
         remaining.unstage(site, self.bounded_contents(component, site));
     }
 
@@ -368,7 +376,7 @@ impl<'a> Search<'a> {
     pub(super) fn refusal(&self, component: usize, remaining: &Remaining) -> Refusal {
         let mut nearest: Option<(Obstacle, usize)> = None;
         let need = self.component(component).resources.processors;
-        for (site, &left) in remaining.processors().iter().enumerate() {
+        for (site, &left) in self.processors_left(component, remaining).iter().enumerate() {
             // A site that lacks as many processors as the nearest so far is not looked
             // at: whatever else it lacks, it is no nearer.
             let short = u64::from(need.saturating_sub(left));
@@ -428,7 +436,7 @@ impl<'a> Search<'a> {
         SiteVerdict {
             component: ComponentIndex(component as u32),
             site: self.grid.sites()[index].name.clone(),
-            remaining_processors: remaining.processors()[index],
+            remaining_processors: self.processors_left(component, remaining)[index],
             transfer_time: self.transfer_time(component, index),
             outcome: match reasons.is_empty() {
                 true => Outcome::NotPreferred,

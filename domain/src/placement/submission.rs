@@ -216,7 +216,11 @@ fn component_fits(
 
 fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result<(), Unplaceable> {
     let mut needed = Resources::default();
-    components.iter().for_each(|component| needed.add(&component.resources));
+    // What another partition gives is none of what its site has itself.
+    let is_own =
+        |component: &&&ComponentRequest| sites.iter().all(|site| site.pool_of(component).is_none());
+    let own = components.iter().filter(is_own);
+    own.for_each(|component| needed.add(&component.resources));
     let mut available = Resources::default();
     for site in sites {
         let Some(shape) = &site.shape else { return Ok(()) };

@@ -30,6 +30,10 @@ impl Search<'_> {
     pub(super) fn suppose(&self, component: usize, remaining: &Remaining) -> Option<Supposed> {
         let name = self.refusal(component, remaining).site?;
         let index = self.grid.index_of(&name)?;
+        // What is made up for is the site's own partition's.
+        if self.grid.sites()[index].pool_of(self.component(component)).is_some() {
+            return None;
+        }
         let Outcome::Refused(reasons) = self.verdict(component, index, remaining).outcome else {
             return None;
         };

@@ -211,9 +211,16 @@ impl Scan {
     /// A plan that was made elsewhere takes what it uses.
     pub fn take(&mut self, request: &PlacementRequest, plan: &Plan) {
         self.remaining.begin_request();
-        for ((site, used), placement) in request.uses(plan).zip(&plan.placements) {
+        let parts = request.components();
+        let placed = request.uses(plan).zip(&plan.placements).enumerate();
+        for (part, ((site, used), placement)) in placed {
             if let Some(index) = self.grid.index_of(&site) {
-                self.remaining.take_what_is_left(index, &used);
+                let component = parts.get(part).or(parts.first());
+                let site = &self.grid.sites()[index];
+                match component.and_then(|component| site.pool_of(component)) {
+                    Some(pool) => self.remaining.take_of(index, pool.name, &used),
+                    None => self.remaining.take_what_is_left(index, &used),
+                }
                 if self.grid.sites()[index].staging_left.is_some() {
                     let contents = placement.sources.iter().map(|source| source.content);
                     self.remaining.stage(index, contents);

@@ -56,6 +56,7 @@ impl World {
         SiteStatus {
             site_clock: Some(ailments.clock(self.now)),
             idle: Resources::processors(idle),
+            idle_in: BTreeMap::new(),
             ebbs,
             attempts,
         }

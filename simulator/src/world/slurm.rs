@@ -15,13 +15,13 @@ use super::cluster::{Cluster, Occupant};
 /// The root of every simulated site.
 pub const ROOT: &str = "/simulated";
 
-/// `scontrol show config` and `sinfo -o '%P|%D|%c|%m|%G|%f'`.
+/// `scontrol show config` and `sinfo -o '%P|%D|%c|%m|%G|%f|%d'`.
 const CONFIG: &str = "config ClusterName             = {name}
 config KillWait                = 5 sec
 config MinJobAge               = 300 sec
 config ProctrackType           = proctrack/linuxproc
 config SLURM_VERSION           = 22.05.8
-nodes normal*|{nodes}|{each}|64000|(null)|(null)
+nodes normal*|{nodes}|{each}|64000|(null)|(null)|0
 ";
 
 /// `sinfo -o '%P|%a|%C|%l|%L'`.

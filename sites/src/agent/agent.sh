@@ -210,6 +210,7 @@ main() {
     find) find_tag "$@" ;;
     list) list ;;
     remains) remains ;;
+    accounts) lrm_accounts "$@" ;;
     prepare) prepare ;;
     get) get "$@" ;;
     list-tree) list_tree "$1" ;;

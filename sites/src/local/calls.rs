@@ -1,5 +1,7 @@
 //! Questions and the gate.
 
+use std::collections::BTreeMap;
+
 use cospan_domain::ids::Tag;
 use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
 use cospan_domain::resources::Resources;
@@ -53,7 +55,7 @@ impl Shared {
         let attempts = tags.iter().map(observe).collect();
         let idle = self.idle(&root, &ledger)?;
         let ebbs = self.ebbs(&root, &ledger, &idle)?;
-        Ok(SiteStatus { site_clock: Some(now()), idle, ebbs, attempts })
+        Ok(SiteStatus { site_clock: Some(now()), idle, idle_in: BTreeMap::new(), ebbs, attempts })
     }
 
     /// What is free for one more attempt.

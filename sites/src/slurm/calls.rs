@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Lane, Lanes};
+use cospan_domain::acquire::{Lane, Lanes, Partition};
 use cospan_domain::ids::{LrmId, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -36,6 +36,7 @@ impl SlurmSite {
             kill_wait: setting(&answer, "KillWait").and_then(kill_wait),
             amounts: nodes::amounts(&answer, self.config.partition.as_deref()),
             lanes: self.lanes(&answer),
+            counts_disk: nodes::counts_disk(&answer),
         });
         let mut labels = nodes::labels(&answer);
         for (key, values) in &self.config.labels {
@@ -51,7 +52,12 @@ impl SlurmSite {
             labels,
             capabilities: Capabilities { queues: self.config.queues, reservations: false },
             lanes: Some(self.lanes(&answer)),
-            manager: format!("Slurm {}, cluster {}", word("SLURM_VERSION"), word("ClusterName")),
+            manager: format!(
+                "Slurm {}, cluster {}{}",
+                word("SLURM_VERSION"),
+                word("ClusterName"),
+                untracked(setting(&answer, "ProctrackType"))
+            ),
         })
     }
 
@@ -63,8 +69,16 @@ impl SlurmSite {
             partition: partition.or_else(default),
             account: self.config.account.as_deref().map(Arc::from),
         };
-        let (times, partitions) =
-            (times::of_partitions(answer.all("load")), times::partitions(answer.all("load")));
+        let times = times::of_partitions(answer.all("load"));
+        let longest = times::longest(answer.all("load"));
+        let loads = queue::loads(|| answer.all("load")).into_iter();
+        let partition = |(name, load): (Arc<str>, queue::Load)| {
+            let mut total = self.total_of(&nodes::amounts(answer, Some(&name)));
+            total.processors = total.processors.min(load.whole);
+            let longest = longest.get(&name).copied();
+            (name, Partition { total, longest })
+        };
+        let partitions = loads.map(partition).collect();
         Lanes { own, times, partitions }
     }
 
@@ -101,12 +115,15 @@ impl SlurmSite {
 
     pub(super) async fn submit_order(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
         let facts = self.known().await?;
-        if let Some(shortage) = self.total().first_shortage(&order.resources) {
+        let lane = facts.lanes.own.or(&LANES.read(&order.lrm_options));
+        let elsewhere = facts.lanes.elsewhere(&lane).map(|partition| facts.lanes.total(partition));
+        let total = elsewhere.unwrap_or_else(|| self.total());
+        if let Some(shortage) = total.first_shortage(&order.resources) {
             return Err(SiteError::Refused(format!("the attempt {shortage} at most")));
         }
         let root = self.config.root.display().to_string();
-        let lane = facts.lanes.own.or(&LANES.read(&order.lrm_options));
-        let limits = limits(&self.config, order, facts.lanes.longest(&lane));
+        let longest = facts.lanes.longest(&lane);
+        let limits = limits(&self.config, order, longest, facts.counts_disk);
         let options = options(&self.config, order, &root, limits)?;
         let pace = Pace {
             hold_max: limits.hold_max,
@@ -224,6 +241,16 @@ impl SlurmSite {
         tags.sort_unstable();
         tags.dedup();
         Ok(tags)
+    }
+}
+
+/// What is to be known where Slurm does not find all processes of a job that it ends.
+fn untracked(tracking: Option<&str>) -> String {
+    match tracking {
+        None | Some("" | "proctrack/cgroup") => String::new(),
+        Some(kind) => {
+            format!(" ({kind}: what leaves its session is ended by Cospan's wrapper, not by Slurm)")
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cospan_domain::units::{Bytes, DurationMs};
 
-use super::probe::Facts;
+use super::probe::{Facts, Partition};
 use super::{BEFORE_KILL, SlurmConfig, grace};
 use crate::agent::Answer;
 use crate::port::SiteError;
@@ -132,6 +132,9 @@ pub(super) fn all(answer: &Answer, facts: &Facts, config: &SlurmConfig) -> Vec<F
     all.push(tools(answer));
     all.push(slurm(answer, facts));
     all.push(of_partition(answer, facts, partition));
+    let chosen = facts.partition(partition).map(|chosen| &chosen.name);
+    let others = facts.partitions.iter().filter(|other| Some(&other.name) != chosen);
+    all.extend(others.map(|other| good("partition", told_of(other))));
     if answer.last("partition_failed").is_none() {
         all.push(submission(answer));
         all.push(account(facts));
@@ -200,16 +203,25 @@ fn of_partition(answer: &Answer, facts: &Facts, wanted: Option<&str>) -> Finding
             format!("give partition = one of: {}", names()),
         ),
         Some(found) => {
-            let what = format!(
-                "{}: {} processors ({} idle), {} GPUs, at most {}",
-                found.name, found.processors, found.idle, found.gpus, found.time_limit
-            );
-            match found.is_up && found.processors > 0 {
+            let what = told_of(found);
+            match found.is_up && found.in_order > 0 {
                 true => good(WHAT, what),
                 false => odd(WHAT, what, "it starts no jobs at the moment: see `sinfo -R`"),
             }
         }
     }
+}
+
+fn told_of(partition: &Partition) -> String {
+    let Partition { name, nodes, processors, in_order, idle, gpus, time_limit, .. } = partition;
+    let out = match processors.saturating_sub(*in_order) {
+        0 => String::new(),
+        out => format!(", {out} of nodes out of order"),
+    };
+    format!(
+        "{name}: {nodes} nodes, {processors} processors ({idle} idle{out}), {gpus} GPUs, at most \
+         {time_limit}"
+    )
 }
 
 fn submission(answer: &Answer) -> Finding {
@@ -401,6 +413,35 @@ mod tests {
         let partition = of(&all, "partition");
         assert_eq!(partition.verdict, Verdict::Bad);
         assert!(partition.advice.contains("slurmctld"), "{partition:?}");
+    }
+
+    #[test]
+    fn each_partition_is_told_the_chosen_one_first() {
+        let partition = |name: &str, in_order| Partition {
+            name: name.to_owned(),
+            is_default: name == "normal",
+            is_up: true,
+            time_limit: "1-00:00:00".to_owned(),
+            nodes: 4,
+            processors: 64,
+            in_order,
+            idle: 8,
+            memory: Bytes(0),
+            gpus: 2,
+            disk: Bytes(0),
+        };
+        let partitions = vec![partition("fast", 64), partition("normal", 48)];
+        let facts = Facts { partitions, ..Facts::default() };
+        let all = all(&Answer(String::new()), &facts, &config());
+        let told = all.iter().filter(|finding| finding.what == "partition");
+        let told: Vec<&str> = told.map(|finding| finding.found.as_str()).collect();
+        assert_eq!(
+            told,
+            [
+                "normal: 4 nodes, 64 processors (8 idle, 16 of nodes out of order), 2 GPUs, at most 1-00:00:00",
+                "fast: 4 nodes, 64 processors (8 idle), 2 GPUs, at most 1-00:00:00",
+            ]
+        );
     }
 
     #[test]

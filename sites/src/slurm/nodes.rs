@@ -10,6 +10,9 @@ use crate::agent::Answer;
 /// A label that all sites under Slurm have: what is said for them alone is said for it.
 const LRM: (&str, &str) = ("lrm", "slurm");
 
+/// By which name disk is counted, in MB.
+pub(super) const DISK: &str = "disk_mb";
+
 /// A line of `sinfo`: nodes of a partition that are alike.
 struct Nodes<'a> {
     partition: &'a str,
@@ -19,15 +22,19 @@ struct Nodes<'a> {
     memory_mib: u64,
     gres: &'a str,
     features: &'a str,
+    /// Disk for temporary files that Slurm counts.
+    disk_mib: u64,
 }
 
 impl<'a> Nodes<'a> {
-    /// Partition, nodes, processors, megabytes of memory, generic resources and features of each.
+    /// Partition, nodes, processors, megabytes of memory, generic resources and features of each,
+    /// and megabytes of its disk.
     fn read(line: &'a str) -> Option<Self> {
         let mut fields = line.splitn(6, '|');
         let mut next = || fields.next();
         let (partition, count, processors) = (next()?, next()?, next()?);
-        let (memory, gres, features) = (next()?, next()?, next()?);
+        let (memory, gres, last) = (next()?, next()?, next()?);
+        let (features, disk) = last.rsplit_once('|').unwrap_or((last, "0"));
         Some(Self {
             partition: partition.strip_suffix('*').unwrap_or(partition),
             is_default: partition.ends_with('*'),
@@ -36,6 +43,7 @@ impl<'a> Nodes<'a> {
             memory_mib: at_least(memory),
             gres,
             features,
+            disk_mib: at_least(disk),
         })
     }
 
@@ -45,7 +53,7 @@ impl<'a> Nodes<'a> {
 }
 
 /// A number that may have a `+` behind it, where it is the least of several.
-fn at_least(text: &str) -> u64 {
+pub(super) fn at_least(text: &str) -> u64 {
     text.trim_end_matches('+').parse().unwrap_or(0)
 }
 
@@ -58,9 +66,9 @@ fn all(answer: &Answer) -> impl Iterator<Item = Nodes<'_>> {
     answer.all("nodes").filter_map(Nodes::read)
 }
 
-/// Memory and graphics processors of a partition, or of the default one.
+/// Memory, graphics processors and disk of a partition, or of the default one.
 pub(super) fn amounts(answer: &Answer, partition: Option<&str>) -> BTreeMap<Arc<str>, u64> {
-    let (mut memory, mut gpus) = (0_u64, 0_u64);
+    let (mut memory, mut gpus, mut disk) = (0_u64, 0_u64, 0_u64);
     let is_meant = |nodes: &Nodes<'_>| match partition {
         Some(name) => nodes.partition == name,
         None => nodes.is_default,
@@ -68,9 +76,15 @@ pub(super) fn amounts(answer: &Answer, partition: Option<&str>) -> BTreeMap<Arc<
     for nodes in all(answer).filter(is_meant) {
         memory = memory.saturating_add(megabytes(nodes.memory_mib).saturating_mul(nodes.count));
         gpus = gpus.saturating_add(nodes.gpus().saturating_mul(nodes.count));
+        disk = disk.saturating_add(megabytes(nodes.disk_mib).saturating_mul(nodes.count));
     }
-    let told = [("memory_mb", memory), ("gpus", gpus)];
+    let told = [("memory_mb", memory), ("gpus", gpus), (DISK, disk)];
     told.into_iter().filter(|(_, count)| *count > 0).map(|(name, n)| (name.into(), n)).collect()
+}
+
+/// Whether Slurm counts disk of any node.
+pub(super) fn counts_disk(answer: &Answer) -> bool {
+    all(answer).any(|nodes| nodes.disk_mib > 0)
 }
 
 /// Its partitions, the features and kinds of GPU of its nodes, how many nodes the largest partition
@@ -153,7 +167,7 @@ mod tests {
 
     const SAID: &str = "nodes normal*|3|32|64000|(null)|skylake,ib\n\
                         nodes normal*|2|48+|128000+|gpu:tesla:2(S:0,1),tmp:1|skylake\n\
-                        nodes urgent|1|16|64000|gpu:4|(null)\n\
+                        nodes urgent|1|16|64000|gpu:4|(null)|2000\n\
                         nodes odd\n";
 
     fn values(labels: &Labels, key: &str) -> Vec<String> {
@@ -167,6 +181,7 @@ mod tests {
         let normal = [("gpus".into(), 4), ("memory_mb".into(), memory)];
         assert_eq!(of(None), normal.into());
         assert_eq!(of(Some("urgent")).get("gpus"), Some(&4));
+        assert_eq!(of(Some("urgent")).get(DISK), Some(&megabytes(2_000)));
         assert_eq!(of(Some("nowhere")), BTreeMap::new());
     }
 

@@ -143,7 +143,7 @@ pub(super) fn options(
     }
     options.extend(of_site(config));
     let own = order.lrm_options.iter().map(passed_on).collect::<Result<Vec<String>, _>>()?;
-    options.extend(amounts(&order.resources, &own)?);
+    options.extend(amounts(&order.resources, &own, limits.counts_disk)?);
     // The job's own come last: they win over those of the site.
     options.extend(own);
     Ok(options)
@@ -162,13 +162,15 @@ pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
     named.into_iter().filter_map(given).collect()
 }
 
-/// How long an attempt may live.
+/// What an attempt is given beside what it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     /// At its gate.
     pub(super) hold_max: DurationMs,
     /// From the beginning of the wrapper to its end at the latest: what Slurm is told.
     pub(super) minutes: u64,
+    /// Slurm counts disk of its nodes: it is asked for there. Elsewhere no node would do.
+    pub(super) counts_disk: bool,
 }
 
 /// What an attempt gets where its partition gives a job so long at most. Slurm never starts what
@@ -178,6 +180,7 @@ pub(super) fn limits(
     config: &SlurmConfig,
     order: &AttemptOrder,
     longest: Option<DurationMs>,
+    counts_disk: bool,
 ) -> Limits {
     const MINUTE: u64 = 60_000;
     let later = [order.wall_time, config.grace, MARGIN];
@@ -188,14 +191,18 @@ pub(super) fn limits(
             let left = DurationMs(longest.0.saturating_sub(later));
             let hold_max = order.hold_max.min(left.max(HOLD_LEAST));
             // A partition's time is in whole minutes, and more than that never runs.
-            Limits { hold_max, minutes: (longest.0 / MINUTE).max(1) }
+            Limits { hold_max, minutes: (longest.0 / MINUTE).max(1), counts_disk }
         }
-        None => Limits { hold_max: order.hold_max, minutes: all.div_ceil(MINUTE) },
+        None => Limits { hold_max: order.hold_max, minutes: all.div_ceil(MINUTE), counts_disk },
     }
 }
 
 /// Processors and what else Slurm counts, as totals of the attempt, beside what it says itself.
-fn amounts(resources: &Resources, own: &[String]) -> Result<Vec<String>, SiteError> {
+fn amounts(
+    resources: &Resources,
+    own: &[String],
+    counts_disk: bool,
+) -> Result<Vec<String>, SiteError> {
     const MIB: u128 = 1 << 20;
     let processors = resources.processors.max(1);
     let mut options = vec![format!("--ntasks={}", tasks(processors, own)?)];
@@ -210,7 +217,7 @@ fn amounts(resources: &Resources, own: &[String]) -> Result<Vec<String>, SiteErr
     if gpus > 0 && !says(&OF_GPUS) {
         options.push(format!("--gpus={gpus}"));
     }
-    if disk > 0 && !says(&["tmp"]) {
+    if disk > 0 && counts_disk && !says(&["tmp"]) {
         options.push(format!("--tmp={}M", mib(disk, 1)));
     }
     Ok(options)
@@ -325,10 +332,14 @@ mod tests {
         let others = [("memory_mb".into(), 1_000), ("gpus".into(), 3), ("licenses".into(), 1)];
         let resources = Resources { processors: 4, others: others.into() };
         let of = |own: &[&str]| {
-            amounts(&resources, &own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>())
+            amounts(&resources, &own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>(), true)
         };
         assert_eq!(of(&[]).unwrap(), ["--ntasks=4", "--mem-per-cpu=239M", "--gpus=3"]);
-        assert_eq!(amounts(&Resources::default(), &[]).unwrap(), ["--ntasks=1"]);
+        assert_eq!(amounts(&Resources::default(), &[], true).unwrap(), ["--ntasks=1"]);
+        let disk = Resources { processors: 1, others: [("disk_mb".into(), 2_000)].into() };
+        let of_disk = |counted| amounts(&disk, &[], counted).unwrap();
+        assert_eq!(of_disk(true), ["--ntasks=1", "--tmp=1908M"]);
+        assert_eq!(of_disk(false), ["--ntasks=1"], "no node of such a cluster has any");
         let own = ["--mem=1G", "--gres=gpu:3", "--cpus-per-task=1", "--cpus-per-task=2"];
         assert_eq!(of(&own).unwrap(), ["--ntasks=2"], "each thing is said once");
         for odd in ["--cpus-per-task=3", "--cpus-per-task=0", "--cpus-per-task=x"] {
@@ -347,7 +358,7 @@ mod tests {
         order.hold_max = minutes(10);
         let mut of = |wall: u64, longest: Option<u64>| {
             order.wall_time = minutes(wall);
-            let limits = limits(&config, &order, longest.map(minutes));
+            let limits = limits(&config, &order, longest.map(minutes), false);
             (limits.minutes, limits.hold_max.as_secs_ceil())
         };
         assert_eq!(of(2_880, None), (2_893, 600));

@@ -5,6 +5,7 @@
 //! it may be over; and of what it has not said that it waits or runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_domain::ids::Tag;
@@ -13,8 +14,9 @@ use cospan_domain::units::DurationMs;
 use tokio::time::Instant;
 
 use super::SlurmSite;
+use super::accounts::Accounts;
 use super::judge::{Known, is_back_in_queue, is_outdated, judge};
-use super::queue::{Job, Load};
+use super::queue::{self, Job, Load};
 use crate::agent::left::{self, seconds_to_timestamp};
 use crate::agent::{Answer, Request};
 use crate::port::{AttemptOrder, SiteError, SiteStatus, Submitted};
@@ -34,6 +36,10 @@ pub(super) struct Heard {
     queue: Option<(Instant, Vec<Job>)>,
     /// Of its nodes, and how many processors attempts of ours held then.
     load: Option<(Instant, Load, u32)>,
+    /// The same of each partition.
+    loads: BTreeMap<Arc<str>, Load>,
+    /// What accounts say of what Slurm forgot.
+    pub(super) accounts: Accounts,
 }
 
 impl Heard {
@@ -54,6 +60,12 @@ impl Heard {
 
     fn jobs(&self) -> &[Job] {
         self.queue.as_ref().map_or(&[], |(_, jobs)| jobs)
+    }
+
+    /// Processors that attempts of ours took since its nodes were asked for.
+    fn taken_since(&self) -> u32 {
+        let then = self.load.map_or(0, |(_, _, ours)| ours);
+        held(self.jobs()).saturating_sub(then)
     }
 
     /// What nobody has, as far as we know: what attempts of ours took and gave back since its
@@ -104,7 +116,7 @@ impl SlurmSite {
             let second = Look { asks_queue: true, asks_load: false, again: true };
             let (second, _) = self.look(&again, second).await?;
             status.attempts.extend(second.attempts);
-            status.idle = second.idle;
+            (status.idle, status.idle_in) = (second.idle, second.idle_in);
         }
         Ok(status)
     }
@@ -116,8 +128,9 @@ impl SlurmSite {
         let words: Vec<&str> = look.words().collect();
         let asked_at = Instant::now();
         let answer = self.agent.ask(&words, request.end()).await?;
-        let jobs = self.hear(&answer, look, asked_at)?;
+        let mut jobs = self.hear(&answer, look, asked_at)?;
         let left = left::read(&answer, &self.config.seal);
+        jobs.extend(self.accounts_of(&self.lost(tags, &jobs, &left)).await);
         let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
         let (mut again, mut attempts) = (Vec::new(), BTreeMap::new());
         for tag in tags {
@@ -137,7 +150,21 @@ impl SlurmSite {
             }
             attempts.insert(*tag, judge(known));
         }
-        Ok((SiteStatus { site_clock, idle: self.idle(&jobs), ebbs: Vec::new(), attempts }, again))
+        let (idle, idle_in) = (self.idle(&jobs), self.idle_in(&jobs));
+        Ok((SiteStatus { site_clock, idle, idle_in, ebbs: Vec::new(), attempts }, again))
+    }
+
+    /// Attempts that have left something, but no last word, and that Slurm does not know any more.
+    fn lost(&self, tags: &[Tag], jobs: &[Job], left: &left::Left) -> Vec<Tag> {
+        let is_lost = |tag: &&Tag| {
+            let evidence = left.evidence.get(tag);
+            let is_there = evidence.is_some() || left.spooled.contains(tag);
+            let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
+            let is_forgotten = of_tag(jobs, **tag, evidence).is_none();
+            let over = || self.over_for(**tag, true).is_some_and(|over| over >= FILES_SETTLE);
+            is_forgotten && is_there && !has_ended && over()
+        };
+        tags.iter().filter(is_lost).copied().collect()
     }
 
     /// Keeps what Slurm said, if it was asked; its jobs, as far as they are known now.
@@ -148,6 +175,7 @@ impl SlurmSite {
             heard.queue = Some((at, self.jobs(answer)));
         }
         if let Some(load) = load {
+            heard.loads = queue::loads(|| answer.all("load"));
             heard.load = Some((at, load, held(heard.jobs())));
         }
         Ok(heard.jobs().to_vec())
@@ -177,9 +205,11 @@ impl SlurmSite {
 
     /// Has Slurm asked when this attempt is looked at the next time: it is removed.
     pub(super) fn forget_attempt(&self, tag: Tag) {
-        if let Some((_, jobs)) = &mut self.heard().queue {
+        let mut heard = self.heard();
+        if let Some((_, jobs)) = &mut heard.queue {
             jobs.retain(|job| job.tag != tag);
         }
+        heard.accounts.forget(tag);
     }
 
     /// How long Slurm has been seen to have nothing of an attempt that runs.
@@ -206,6 +236,24 @@ impl SlurmSite {
         let free = load.idle.saturating_sub(sum(|job| job.word == Word::Waiting));
         idle.processors = ours.min(free);
         idle
+    }
+}
+
+impl SlurmSite {
+    /// The same of each partition. In which of them our jobs are is not known: what waits, or
+    /// started since Slurm was asked, is taken to be in each.
+    fn idle_in(&self, jobs: &[Job]) -> BTreeMap<Arc<str>, Resources> {
+        let waiting = jobs.iter().filter(|job| job.word == Word::Waiting);
+        let waiting = waiting.map(|job| job.processors).fold(0, u32::saturating_add);
+        let lanes = self.facts().as_ref().map(|facts| facts.lanes.clone()).unwrap_or_default();
+        let heard = self.heard();
+        let ours = heard.taken_since().saturating_add(waiting);
+        let partitions = lanes.partitions.into_iter().filter_map(|(name, partition)| {
+            let free = heard.loads.get(&name)?.idle.saturating_sub(ours);
+            let processors = partition.total.processors.min(free);
+            Some((name, Resources { processors, ..partition.total }))
+        });
+        partitions.collect()
     }
 }
 

@@ -11,7 +11,7 @@ use cospan_domain::units::DurationMs;
 use super::{SlurmConfig, SlurmSite};
 use crate::contract::{order, script, tag};
 use crate::exec::{Command, Ended, Exec, ExecError, Output, Work};
-use crate::port::{Attempts, InQueue, Observation, Site, SiteStatus};
+use crate::port::{Attempts, EndedBySite, InQueue, Observation, Site, SiteStatus};
 
 /// A cluster whose jobs, load and files are what a test says they are.
 #[derive(Debug, Default)]
@@ -23,6 +23,7 @@ struct Said {
     idle: u32,
     drained: u32,
     files: String,
+    accounts: String,
     /// What of Slurm each status asked for.
     asked: Vec<String>,
 }
@@ -50,8 +51,15 @@ impl Exec for Cluster {
                 let (idle, other) = (64 - said.drained, said.drained);
                 answer += "config KillWait = 30 sec\n";
                 answer += &format!("load normal*|up|0/{idle}/{other}/64|1-0\n");
+                answer += "load gpu|up|0/16/0/16|2-0\n";
+                answer += "nodes normal*|8|8|64000|(null)|(null)\n";
+                answer += "nodes gpu|2|8|64000|gpu:a100:4|(null)\n";
             }
             "submit" => answer += "number 9\n",
+            "accounts" => {
+                said.asked.push(words.join(" "));
+                answer += &said.accounts;
+            }
             "status" => {
                 said.asked.push(words[1..].join(" "));
                 answer += "clock 1000.0\n";
@@ -62,6 +70,7 @@ impl Exec for Cluster {
                     let (idle, other) = (said.idle, said.drained);
                     let allocated = 64 - idle - other;
                     answer += &format!("load normal*|up|{allocated}/{idle}/{other}/64|1-0\n");
+                    answer += "load gpu|up|4/12/0/16|2-0\n";
                 }
                 answer += &said.files;
             }
@@ -101,6 +110,60 @@ async fn look(site: &SlurmSite) -> SiteStatus {
 
 fn seen(status: &SiteStatus) -> &Observation {
     &status.attempts[&tag(1)]
+}
+
+#[tokio::test(start_paused = true)]
+async fn accounts_are_asked_once_of_what_slurm_forgot_and_left_no_last_word() {
+    let lost = |accounts: &'static str| async move {
+        let (cluster, site) = site();
+        cluster.say(|said| {
+            said.files = files(tag(1), 5, &[("begun", "at 950")]);
+            said.accounts = accounts.replace("TAG", &tag(1).to_string());
+        });
+        let mut seen = seen(&look(&site).await).clone();
+        for _ in 0..8 {
+            seen = self::seen(&look(&site).await).clone();
+        }
+        let asked = cluster.asked();
+        let asked = asked.iter().filter(|asked| asked.starts_with("accounts")).count();
+        (seen, asked)
+    };
+    let (preempted, asked) = lost("kept 5|PREEMPTED|2|900|901|960|/root|TAG\n").await;
+    let Observation::Ended { why: EndedBySite::Preempted, .. } = preempted else {
+        panic!("{preempted:?}");
+    };
+    assert_eq!(asked, 1);
+    for silent in ["unkept here\n", ""] {
+        let (seen, asked) = lost(silent).await;
+        assert!(matches!(seen, Observation::Vanished { .. }), "{seen:?}");
+        assert_eq!(asked, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_partition_has_what_its_own_nodes_have() {
+    let (cluster, site) = site();
+    let described = site.describe().await.unwrap();
+    assert_eq!(described.total.other("gpus"), 0);
+    let lanes = described.lanes.unwrap();
+    let gpu = &lanes.partitions["gpu"];
+    assert_eq!((gpu.total.processors, gpu.total.other("gpus")), (16, 8));
+    assert_eq!(gpu.longest, Some(DurationMs::from_secs(2 * 86_400)));
+    let idle = look(&site).await.idle_in;
+    assert_eq!((idle["gpu"].processors, idle["gpu"].other("gpus")), (12, 8));
+    cluster.say(|said| said.queue = job(5, tag(1), "PENDING", 5));
+    site.forget_queue();
+    assert_eq!(look(&site).await.idle_in["gpu"].processors, 7, "what waits may wait there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_gets_what_the_partition_has_that_it_names() {
+    let (_, site) = site();
+    let mut wanted = order(tag(1), script(""));
+    wanted.resources.others.insert("gpus".into(), 2);
+    assert!(site.submit(&wanted).await.is_err(), "the site's own has none");
+    wanted.lrm_options = vec!["--partition=gpu".into()];
+    site.submit(&wanted).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

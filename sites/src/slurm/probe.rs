@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cospan_domain::units::{Bytes, DurationMs};
 
 use super::finding::{self, Finding};
-use super::nodes::graphics;
+use super::nodes::{at_least, graphics};
 use super::{MANAGER, SlurmConfig, environment, kill_wait, setting};
 use crate::agent::left::seconds_to_timestamp;
 use crate::agent::{Agent, Answer, Request};
@@ -28,14 +28,20 @@ pub struct Partition {
     pub is_up: bool,
     /// Longest run, in Slurm's words.
     pub time_limit: String,
-    /// Processors of nodes that are in order.
+    /// Its nodes.
+    pub nodes: u64,
+    /// Processors of all its nodes: what is drained now comes back.
     pub processors: u32,
+    /// Those of nodes that are in order.
+    pub in_order: u32,
     /// Those that are free.
     pub idle: u32,
     /// Memory of all its nodes.
     pub memory: Bytes,
     /// Graphics processors of all its nodes.
     pub gpus: u64,
+    /// Disk of all its nodes that Slurm counts; usually it counts none.
+    pub disk: Bytes,
 }
 
 /// What was found. What was not, is empty.
@@ -180,14 +186,17 @@ fn facts(answer: &Answer) -> Facts {
 }
 
 /// Adds up lines of `sinfo`: name, availability, time limit, processors as
-/// allocated/idle/other/total, nodes, megabytes of memory and other resources of each node.
+/// allocated/idle/other/total, nodes, megabytes of memory, other resources and megabytes of disk
+/// of each node.
 fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Partition> {
     let mut found: Vec<Partition> = Vec::new();
     for line in lines {
         let fields: Vec<&str> = line.split('|').collect();
-        let &[name, up, time_limit, counts, nodes, memory, gres] = &fields[..] else { continue };
+        let &[name, up, time_limit, counts, nodes, memory, gres, disk] = &fields[..] else {
+            continue;
+        };
         let counts: Vec<u32> = counts.split('/').filter_map(|count| count.parse().ok()).collect();
-        let (&[allocated, idle, _, _], Ok(nodes)) = (&counts[..], nodes.parse::<u64>()) else {
+        let (&[allocated, idle, _, whole], Ok(nodes)) = (&counts[..], nodes.parse::<u64>()) else {
             continue;
         };
         let short = name.strip_suffix('*').unwrap_or(name);
@@ -199,17 +208,23 @@ fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Partition> {
                 is_default: name.ends_with('*'),
                 is_up: up == "up",
                 time_limit: time_limit.to_owned(),
+                nodes: 0,
                 processors: 0,
+                in_order: 0,
                 idle: 0,
                 memory: Bytes(0),
                 gpus: 0,
+                disk: Bytes(0),
             });
         }
         let partition = &mut found[index];
-        let mib: u64 = memory.trim_end_matches('+').parse().unwrap_or(0);
-        partition.processors += allocated + idle;
+        let bytes = |mib: &str| (at_least(mib).saturating_mul(nodes)).saturating_mul(1 << 20);
+        partition.nodes += nodes;
+        partition.processors += whole;
+        partition.in_order += allocated + idle;
         partition.idle += idle;
-        partition.memory.0 += mib.saturating_mul(nodes) << 20;
+        partition.memory.0 += bytes(memory);
+        partition.disk.0 += bytes(disk);
         let gpus: u64 = graphics(gres).map(|(_, count)| count).sum();
         partition.gpus += gpus.saturating_mul(nodes);
     }
@@ -223,15 +238,18 @@ mod tests {
     #[test]
     fn lines_of_a_partition_are_added_up() {
         let lines = [
-            "normal*|up|1-00:00:00|8/120/64/192|3|64000|(null)",
-            "normal*|up|1-00:00:00|0/64/0/64|2|128000+|gpu:tesla:2(S:0,1),tmp:1",
-            "urgent|inact|infinite|0/0/64/64|1|64000|(null)",
+            "normal*|up|1-00:00:00|8/120/64/192|3|64000|(null)|0",
+            "normal*|up|1-00:00:00|0/64/0/64|2|128000+|gpu:tesla:2(S:0,1),tmp:1|500",
+            "urgent|inact|infinite|0/0/64/64|1|64000|(null)|0",
             "odd",
         ];
         let found = partitions(lines.into_iter());
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].name.as_str(), found[0].is_default), ("normal", true));
-        assert_eq!((found[0].processors, found[0].idle, found[0].gpus), (192, 184, 4));
+        assert_eq!((found[0].nodes, found[0].idle, found[0].gpus), (5, 184, 4));
+        let whole = (found[0].processors, found[0].in_order);
+        assert_eq!(whole, (256, 192), "drained nodes come back");
+        assert_eq!(found[0].disk, Bytes(1_000 << 20));
         assert_eq!(found[0].memory, Bytes((3 * 64_000 + 2 * 128_000) << 20));
         assert!(!found[1].is_up && !found[1].is_default);
     }

@@ -22,7 +22,7 @@ probe() {
     # Some of them try for a minute.
     seconds=8
     tell version sbatch --version
-    tell partition sinfo -h -o '%P|%a|%l|%C|%D|%m|%G'
+    tell partition sinfo -h -o '%P|%a|%l|%C|%D|%m|%G|%d'
     shift
     # What the first could not find out the others cannot either.
     [ "$word" != partition ] || more "$@"

@@ -1,5 +1,8 @@
 //! What Slurm says of its jobs and nodes.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use cospan_domain::ids::Tag;
 use cospan_domain::units::Timestamp;
 
@@ -178,6 +181,16 @@ pub(super) fn load<'a>(
     found
 }
 
+/// The same of each partition.
+pub(super) fn loads<'a, L: Iterator<Item = &'a str>>(
+    lines: impl Fn() -> L,
+) -> BTreeMap<Arc<str>, Load> {
+    let named = lines().filter_map(|line| line.split('|').next());
+    let names: BTreeSet<&str> = named.map(|name| name.strip_suffix('*').unwrap_or(name)).collect();
+    let each = names.into_iter().filter_map(|name| Some((name.into(), load(lines(), Some(name))?)));
+    each.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,5 +303,8 @@ mod tests {
         assert_eq!(of(Some("normal")), Some(Load { idle: 120, total: 138, whole: 202 }));
         assert_eq!(of(Some("urgent")), Some(Load { idle: 2, total: 3, whole: 3 }));
         assert_eq!(of(Some("none")), None);
+        let each = loads(|| lines.iter().copied());
+        assert_eq!(each.keys().map(|name| &**name).collect::<Vec<_>>(), ["normal", "urgent"]);
+        assert_eq!(Some(each["urgent"]), of(Some("urgent")));
     }
 }

@@ -14,7 +14,7 @@ lrm_describe() {
     config=$(limited scontrol show config 2>&1) || fail unsent "$config"
     lines "$(printf '%s\n' "$config" \
         | grep -E '^(ClusterName|SLURM_VERSION|KillWait|MinJobAge|ProctrackType) ')" config
-    nodes=$(limited sinfo -e -h -o '%P|%D|%c|%m|%G|%f' 2>&1) || fail unsent "$nodes"
+    nodes=$(limited sinfo -e -h -o '%P|%D|%c|%m|%G|%f|%d' 2>&1) || fail unsent "$nodes"
     lines "$nodes" nodes
     # Slurm need not keep accounts, and whoever keeps them need not answer.
     lines "$(seconds=4 && limited sacctmgr -nP show assoc "user=$user" format=account,qos \
@@ -34,6 +34,24 @@ lrm_queue() {
     queue=$(SLURM_TIME_FORMAT=%s timeout -k 2 "$seconds" squeue -h -t all -u "$user" ${1:+-n "$name"} \
         -o '%i|%T|%r|%C|%V|%S|%e|%Z|%j|%k' 2>&1) || fail unsent "$queue"
     lines "$queue" queue
+}
+
+# What the accounts keep of attempts $@ that are not in the queue any more, if anybody keeps any.
+lrm_accounts() {
+    names=
+    for tag; do
+        named
+        names=$names${names:+,}$name
+    done
+    kept=$(SLURM_TIME_FORMAT=%s timeout -k 2 8 sacct -n -P -X -u "$user" -S now-7days \
+        --name="$names" -o JobIDRaw,State,NCPUS,Submit,Start,End,WorkDir,JobName 2>&1)
+    code=$?
+    case $code:$kept in
+    0:*disabled*) printf 'unkept here\n' ;;
+    0:*) lines "$kept" kept ;;
+    *disabled* | 127:*) printf 'unkept here\n' ;;
+    *) fail unsent "$kept" ;;
+    esac
 }
 
 lrm_load() {

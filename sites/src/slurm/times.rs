@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::acquire::Partition;
 use cospan_domain::units::DurationMs;
 
 /// Minutes, `minutes:seconds`, `hours:minutes:seconds`, or `days-` and hours, minutes, seconds.
@@ -50,15 +49,13 @@ pub(super) fn of_partitions<'a>(
     lines.filter_map(of_line).collect()
 }
 
-/// What each partition gives, from the same lines.
-pub(super) fn partitions<'a>(
-    lines: impl Iterator<Item = &'a str>,
-) -> BTreeMap<Arc<str>, Partition> {
+/// The longest that a job may ask for, by partition, from the same lines.
+pub(super) fn longest<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<Arc<str>, DurationMs> {
     let of_line = |line: &'a str| {
         let mut fields = line.split('|');
         let name = fields.next()?;
         let longest = fields.nth(2).and_then(time).filter(|time| *time > DurationMs::ZERO);
-        Some((name.strip_suffix('*').unwrap_or(name).into(), Partition { longest }))
+        Some((name.strip_suffix('*').unwrap_or(name).into(), longest?))
     };
     lines.filter_map(of_line).collect()
 }
@@ -98,7 +95,7 @@ mod tests {
         let expected = [("endless", 120), ("normal", 60), ("old", 10), ("short", 30)];
         let expected = expected.map(|(name, count)| (Arc::from(name), minutes(count)));
         assert_eq!(of_partitions(lines.into_iter()), expected.into());
-        let longest = |name: &str| partitions(lines.into_iter())[name].longest;
+        let longest = |name: &str| longest(lines.into_iter()).get(name).copied();
         assert_eq!(longest("normal"), Some(minutes(1_440)));
         assert_eq!((longest("endless"), longest("urgent"), longest("odd")), (None, None, None));
     }

@@ -157,9 +157,13 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
             report.since = Some(Instant(waits.since));
             report.detail = Some(match waits.expected_start {
                 Some(at) => {
-                    let told = waits.told_at.map(|told| format!("said at {} that it ", Instant(told)));
+                    let told =
+                        waits.told_at.map(|told| format!("said at {} that it ", Instant(told)));
                     let told = told.unwrap_or_default();
-                    format!("in the queue of its site, which {told}expects to start it at {}", Instant(at))
+                    format!(
+                        "in the queue of its site, which {told}expects to start it at {}",
+                        Instant(at)
+                    )
                 }
                 None => "in the queue of its site, which does not say when it starts it".into(),
             });

@@ -130,6 +130,7 @@ impl Attempts for StubSite {
         Ok(SiteStatus {
             site_clock: None,
             idle: Resources::processors(self.idle.load(Ordering::SeqCst)),
+            idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
             attempts: self.with(seen),
         })

@@ -164,7 +164,13 @@ impl Attempts for FakeSite {
         }
         let inside = self.answering()?;
         let (attempts, idle) = (inside.attempts.clone(), Resources::processors(inside.processors));
-        Ok(SiteStatus { site_clock: None, idle, ebbs: Vec::new(), attempts })
+        Ok(SiteStatus {
+            site_clock: None,
+            idle,
+            idle_in: BTreeMap::new(),
+            ebbs: Vec::new(),
+            attempts,
+        })
     }
 
     async fn submit(&self, _: &AttemptOrder) -> Result<Submitted, SiteError> {

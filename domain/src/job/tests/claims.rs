@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::world::{World, site, spec};
-use crate::claim::{ClaimField, ClaimTry, MinClaimStep, Victim, plan_claim};
+use crate::claim::{ClaimField, ClaimTry, MinClaimStep, Place, Victim, plan_claim};
 use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
 use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
 use crate::job::spec::{Priority, Request};
@@ -41,8 +41,8 @@ struct Field {
 }
 
 impl ClaimField for Field {
-    fn idle_at(&self, site: &SiteName) -> Option<Resources> {
-        self.idle.get(site).map(|idle| Resources::processors(*idle))
+    fn idle_at(&self, place: &Place) -> Option<Resources> {
+        self.idle.get(&place.site).map(|idle| Resources::processors(*idle))
     }
 
     fn waited_lately(&self, job: &Job, component: ComponentIndex) -> bool {
@@ -50,8 +50,8 @@ impl ClaimField for Field {
         placed.is_some_and(|placed| self.waited.as_ref() == Some(&placed.site))
     }
 
-    fn take(&mut self, site: &SiteName, used: &Resources) {
-        if let Some(idle) = self.idle.get_mut(site) {
+    fn take(&mut self, place: &Place, used: &Resources) {
+        if let Some(idle) = self.idle.get_mut(&place.site) {
             *idle = idle.saturating_sub(used.processors);
         }
     }

@@ -1,7 +1,7 @@
 //! Components that are restarted alone, one story each.
 
 use super::world::{World, key, lost_input, site, spec};
-use crate::claim::{ClaimField, ClaimTry, Victim, plan_claim};
+use crate::claim::{ClaimField, ClaimTry, Place, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId, SiteName};
 use crate::job::command::{ExternalState, Inputs, JobCommand, Rejection, Sighting, SubmitAnswer};
 use crate::job::demands::{holdings, needs};
@@ -150,11 +150,11 @@ fn room_that_comes_and_goes_moves_no_input_to_and_fro() {
 struct Elsewhere(Placement);
 
 impl ClaimField for Elsewhere {
-    fn idle_at(&self, _: &SiteName) -> Option<Resources> {
+    fn idle_at(&self, _: &Place) -> Option<Resources> {
         Some(Resources::default())
     }
 
-    fn take(&mut self, _: &SiteName, _: &Resources) {}
+    fn take(&mut self, _: &Place, _: &Resources) {}
 
     fn replace(&mut self, _: &Job, _: ComponentIndex) -> Option<Placement> {
         Some(self.0.clone())

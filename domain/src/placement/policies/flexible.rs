@@ -140,7 +140,11 @@ fn place_shares(
 ) -> Vec<Placement> {
     let mut part = Part { before: 0, own: 0, total: total.processors.into() };
     let placements = shares.iter().map(|&(site, size)| {
-        context.remaining.take(site, &total.portion(size));
+        let used = total.portion(size);
+        match context.grid.sites()[site].pool_of(search.component(0)) {
+            Some(pool) => context.remaining.take_of(site, pool.name, &used),
+            None => context.remaining.take(site, &used),
+        }
         part = Part { before: part.before + part.own, own: size.into(), ..part };
         let placement = search.placement_of(0, Choice::site(site, Rule::LargestFilled), Some(part));
         if context.grid.sites()[site].staging_left.is_some() {
@@ -157,7 +161,7 @@ fn takes_all(
     context: &PlacementContext<'_>,
     total: &Resources,
 ) -> Option<usize> {
-    let left = context.remaining.processors();
+    let left = search.processors_left(0, context.remaining);
     let most = left.iter().copied().max().filter(|&most| most >= total.processors)?;
     let site = left.iter().position(|&count| count == most)?;
     let whole = !context.observer.is_listening() && usable(search, context, site, total) == most;
@@ -172,11 +176,15 @@ fn usable(
     total: &Resources,
 ) -> u32 {
     let Some(shape) = &context.grid.sites()[site].shape else { return 0 };
-    let largest = &shape.largest_component;
-    let left = context.remaining.processors()[site].min(largest.processors);
-    let left = left.min(search.most_without_wait(0, site));
-    let other = |name: &str| context.remaining.other(site, name).min(largest.other(name));
-    let most = total.most_of(left, other);
+    let pool = context.grid.sites()[site].pool_of(search.component(0));
+    let of_pool = pool.map(|pool| search.left_of(&pool, site, context.remaining));
+    let left = of_pool.unwrap_or_else(|| {
+        let mut left = context.remaining.left(site);
+        left.cut_to(&shape.largest_component);
+        left
+    });
+    let processors = left.processors.min(search.most_without_wait(0, site));
+    let most = total.most_of(processors, |name| left.other(name));
     with_room_for_input(search, context, site, most, total.processors)
 }
 
@@ -233,7 +241,7 @@ fn candidates(
     total: &Resources,
 ) -> Vec<Candidate> {
     let least = search.component(0).resources.processors;
-    let left = context.remaining.processors();
+    let left = search.processors_left(0, context.remaining);
     let open = (0..left.len())
         .filter(|&site| left[site] >= least && search.fits(0, site, context.remaining));
     let most = open.map(|site| Candidate { site, usable: usable(search, context, site, total) });

@@ -58,7 +58,7 @@ pub(super) fn most_remaining(
     component: usize,
     remaining: &Remaining,
 ) -> Option<usize> {
-    let left = remaining.processors();
+    let left = search.processors_left(component, remaining);
     let most = left.iter().copied().max()?;
     let first = left.iter().position(|&count| count == most)?;
     if search.fits(component, first, remaining) {

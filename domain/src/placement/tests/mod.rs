@@ -12,6 +12,7 @@ mod minimization;
 mod multiple_resources;
 mod plans;
 mod policies;
+mod pools;
 mod promises;
 mod properties;
 mod queues;

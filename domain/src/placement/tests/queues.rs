@@ -131,12 +131,16 @@ fn a_component_that_asks_another_partition_is_not_kept_from_what_is_idle() {
 /// A site whose partition `short` gives a job an hour, and `long` two.
 fn timed(name: &str) -> GridSite {
     let mut site = awaited(name, true);
-    let hours = |hours: u64| Partition { longest: Some(DurationMs::from_secs(3_600 * hours)) };
+    let hours = |hours: u64| Partition {
+        total: Resources::processors(64),
+        longest: Some(DurationMs::from_secs(3_600 * hours)),
+    };
     let partitions = [("short".into(), hours(1)), ("long".into(), hours(2))].into();
     let shape = site.shape.as_deref().cloned().unwrap();
     let lanes = Lanes { own: lane("short"), partitions, ..Lanes::default() };
     site.shape = Some(Arc::new(SiteShape { lanes: Some(lanes), ..shape }));
-    GridSite { waits: None, ..site }
+    let idle_in = [("long".into(), Resources::processors(64))].into();
+    GridSite { waits: None, idle_in: Arc::new(idle_in), ..site }
 }
 
 #[test]

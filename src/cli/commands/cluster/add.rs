@@ -32,6 +32,8 @@ struct Added {
     section: Option<String>,
     /// The file that has it now.
     file: Option<PathBuf>,
+    /// Links without which no file comes there, as they may be written.
+    links: Vec<String>,
 }
 
 /// Looks at a cluster and adds it to the configuration.
@@ -57,7 +59,7 @@ pub(crate) fn run(context: &mut Context, args: &SiteAddArgs) -> Result<Exit, Cli
     })?;
     let (checks, exit) = judged(&probed.findings);
     let partition = probed.facts.partition(args.partition.as_deref());
-    let mut added = Added { checks, section: None, file: None };
+    let mut added = Added { checks, section: None, file: None, links: links(&args.site, &known) };
     if let (Exit::Done, Some(partition)) = (exit, partition) {
         let text = written(args, &probed.facts, partition);
         if !args.dry_run {
@@ -85,7 +87,24 @@ fn told(added: &Added) -> String {
             file.display()
         );
     }
+    if !added.links.is_empty() && added.section.is_some() {
+        let _ = write!(
+            text,
+            "\nfiles travel over links alone, and none leads there yet: give each with the bandwidth \
+             that copies may take\n\n{}",
+            added.links.join("\n")
+        );
+    }
     text
+}
+
+/// Links to sites that are known already.
+fn links(site: &str, known: &[Site]) -> Vec<String> {
+    let link = |other: &Site| {
+        let (from, to) = (other.name.to_string().show(), site.to_owned().show());
+        format!("[[link]]\nfrom = {from}\nto = {to}\nbandwidth = \"1 Gbit/s\"\n")
+    };
+    known.iter().map(link).collect()
 }
 
 /// The configuration file in effect, or that which is to be made.
@@ -141,6 +160,11 @@ fn written(args: &SiteAddArgs, facts: &Facts, partition: &Partition) -> String {
     }
     if partition.gpus > 0 {
         let _ = writeln!(text, "gpus = {}", partition.gpus);
+    }
+    // Else it is what Slurm says that its nodes have.
+    let disk = Bytes(facts.free.0 / GB * GB);
+    if partition.disk.0 == 0 && disk.0 > 0 {
+        let _ = writeln!(text, "disk = {}", disk.show());
     }
     text
 }
@@ -201,6 +225,39 @@ mod tests {
         assert!(after.starts_with(before), "{after}");
         let site = &Config::load(&file).unwrap().config.site[0];
         assert_eq!((site.ssh.as_deref(), site.processors), (Some("login"), 8));
+    }
+
+    #[test]
+    fn what_is_written_has_what_the_cluster_has_and_says_which_links_it_lacks() {
+        let partition = Partition {
+            name: "normal".to_owned(),
+            is_default: true,
+            is_up: true,
+            time_limit: String::new(),
+            nodes: 2,
+            processors: 64,
+            in_order: 32,
+            idle: 1,
+            memory: Bytes(9 * GB + 1),
+            gpus: 0,
+            disk: Bytes(0),
+        };
+        let root = "/home/me/cospan".to_owned();
+        let facts = Facts { root, free: Bytes(7 * GB + 5), ..Facts::default() };
+        let args = SiteAddArgs { ssh: Some("login".to_owned()), ..args() };
+        let read = |text: &str| Config::parse(Path::new("x"), text).unwrap().config;
+        let text = written(&args, &facts, &partition);
+        let known = read(&text).site;
+        assert_eq!(known[0].processors, 64, "also what is drained now");
+        assert_eq!((known[0].memory, known[0].disk), (Some(Bytes(9 * GB)), Some(Bytes(7 * GB))));
+        let counted = Partition { disk: Bytes(GB), ..partition.clone() };
+        assert_eq!(read(&written(&args, &facts, &counted)).site[0].disk, None);
+        let second = SiteAddArgs { site: "beta".to_owned(), ..args };
+        let links = links("beta", &known);
+        let facts = Facts { root: "/home/me/beta".to_owned(), ..facts };
+        let all = [text, written(&second, &facts, &partition), links.concat()].join("\n");
+        let link = &read(&all).link[0];
+        assert_eq!((link.from.as_str(), link.to.as_str(), links.len()), ("alpha", "beta", 1));
     }
 
     #[test]

@@ -65,7 +65,9 @@ impl Needs {
     fn keep(&self, tag: &Tag) -> bool {
         match self {
             Needs::Nobody => false,
-            Needs::Server { instance, jobs } => tag.instance == *instance && jobs.contains(&tag.job),
+            Needs::Server { instance, jobs } => {
+                tag.instance == *instance && jobs.contains(&tag.job)
+            }
         }
     }
 
@@ -86,7 +88,8 @@ fn needs(context: &Context, site: &str) -> Result<Needs, CliError> {
     let report = context.client().and_then(|client| Ok(client.site_and_needs(site)?));
     let told = report.map_err(|error| unknown(error.to_string()))?.needs;
     let told = told.ok_or_else(|| unknown("the server is older than this program".into()))?;
-    let instance = told.instance.parse().map_err(|_| unknown("the server does not say who it is".into()))?;
+    let instance =
+        told.instance.parse().map_err(|_| unknown("the server does not say who it is".into()))?;
     Ok(Needs::Server { instance, jobs: told.jobs.into_iter().map(JobId).collect() })
 }
 
@@ -155,7 +158,10 @@ fn text(cleaned: &Cleaned) -> String {
     for (count, why) in [
         (cleaned.live, "more with a job in Slurm's queue: not touched"),
         (cleaned.needed, "more of jobs that are not finished: not touched"),
-        (cleaned.foreign, "more of other servers, or of this one before its store was imported: not touched"),
+        (
+            cleaned.foreign,
+            "more of other servers, or of this one before its store was imported: not touched",
+        ),
     ] {
         if count > 0 {
             text.push_str(&format!("{count} {why}\n"));

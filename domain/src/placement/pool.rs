@@ -1,0 +1,121 @@
+//! What a component finds at a site where it asks for another partition than the site's own.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow::{self, Continue};
+use std::sync::Arc;
+
+use super::grid::GridSite;
+use super::obstacles::Report;
+use super::reason::Reason;
+use super::remaining::Remaining;
+use super::request::ComponentRequest;
+use super::search::Search;
+use crate::acquire::most_of_any;
+use crate::placed::ReasonCode;
+use crate::resources::Resources;
+
+/// A partition, or several, of a site whose own is another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// As it is asked for.
+    pub name: Arc<str>,
+    /// All that may be used of it, in use or not.
+    pub total: Resources,
+    /// What the site said is idle there.
+    pub idle: Resources,
+}
+
+impl GridSite {
+    /// Where a component asks at this site, if that is not the site's own partition.
+    pub fn pool_of(&self, component: &ComponentRequest) -> Option<Pool> {
+        // Most components leave it to the site.
+        if component.lanes.is_empty() {
+            return None;
+        }
+        let shape = self.shape.as_ref()?;
+        let lanes = shape.lanes.as_ref()?;
+        let lane = lanes.own.of(&component.lanes, &self.name, &shape.labels);
+        let name = lanes.elsewhere(&lane)?.clone();
+        let idle = most_of_any(&name, |name| self.idle_in.get(name));
+        Some(Pool { total: lanes.total(&name), idle, name })
+    }
+}
+
+impl Search<'_> {
+    /// What is left of a pool. What jobs of ours were promised is not known by partition, so all
+    /// of it counts: soon the site counts it itself.
+    pub(super) fn left_of(&self, pool: &Pool, index: usize, remaining: &Remaining) -> Resources {
+        let site = &self.grid.sites()[index];
+        let mut left = site.quota.usable_resources(&pool.total, &pool.idle, &site.ours);
+        left.subtract(&site.pending);
+        if let Some(taken) = remaining.taken_of(index, &pool.name) {
+            left.subtract(taken);
+        }
+        left
+    }
+
+    /// Processors that are left for a component, by site index.
+    pub(super) fn processors_left<'r>(
+        &self,
+        component: usize,
+        remaining: &'r Remaining,
+    ) -> Cow<'r, [u32]> {
+        let component = self.component(component);
+        if component.lanes.is_empty() {
+            return Cow::Borrowed(remaining.processors());
+        }
+        let left = |(index, &own): (usize, &u32)| {
+            let pool = self.grid.sites()[index].pool_of(component);
+            pool.map_or(own, |pool| self.left_of(&pool, index, remaining).processors)
+        };
+        remaining.processors().iter().enumerate().map(left).collect()
+    }
+
+    /// Reports what a pool lacks for a component.
+    pub(super) fn shortages_of(
+        &self,
+        pool: &Pool,
+        need: &Resources,
+        index: usize,
+        remaining: &Remaining,
+        report: &mut Report<'_>,
+    ) -> ControlFlow<()> {
+        let left = self.left_of(pool, index, remaining);
+        let others = need.others.iter().map(|(name, needed)| (name.clone(), *needed));
+        let all = std::iter::once(("processors".into(), u64::from(need.processors))).chain(others);
+        for (resource, needed) in all {
+            let count = |of: &Resources| count(of, &resource);
+            if count(&left) >= needed {
+                continue;
+            }
+            let mut promised = self.grid.sites()[index].pending.clone();
+            remaining.taken_of(index, &pool.name).into_iter().for_each(|taken| promised.add(taken));
+            let (idle, pending) = (count(&pool.idle), count(&promised));
+            let missing = pending.saturating_add(needed).saturating_sub(idle);
+            let resource = || resource.clone();
+            if missing == 0 {
+                let usable = count(&left);
+                let reason = || Reason::QuotaReached { resource: resource(), needed, usable };
+                report(ReasonCode::QuotaReached, needed - usable, &reason)?;
+                continue;
+            }
+            let reason = || Reason::NotEnoughIdle {
+                resource: resource(),
+                needed,
+                idle,
+                made_up: 0,
+                pending,
+                missing,
+            };
+            report(ReasonCode::NotEnoughIdle, missing, &reason)?;
+        }
+        Continue(())
+    }
+}
+
+fn count(of: &Resources, name: &str) -> u64 {
+    match name {
+        "processors" => of.processors.into(),
+        other => of.other(other),
+    }
+}
