@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
-use cospan_domain::ids::{HostName, InstanceId, RelPath, SiteName};
+use cospan_domain::ids::{HostName, InstanceId, RelPath, SiteName, Tag};
 use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
 use cospan_sites::contract::{self, SiteFixture, await_seen, order, program, start, tag};
 use cospan_sites::port::{EndedBySite, ExitCause, InQueue, Observation, Site, SiteError};
@@ -84,6 +84,10 @@ impl SiteFixture for Fixture {
 
     fn bring_back(&self) {
         self.trouble(Trouble::Revoked(false));
+    }
+
+    fn lose(&self, _: Tag) {
+        self.trouble(Trouble::SiteDown { repair: DurationMs(1_000) });
     }
 
     fn put_user_file(&self, _: &RelPath, _: &[u8]) {}

@@ -10,12 +10,16 @@ mod ending;
 mod gate;
 mod knowing;
 mod running;
+mod waiting;
 
 pub use ending::*;
 pub use gate::*;
 pub use knowing::*;
 pub use running::*;
+pub use waiting::*;
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +36,7 @@ use crate::port::{
     AttemptOrder, ExitCause, GateDecision, GateState, Go, Observation, Peer, Readable, Site,
     SiteError, Stream,
 };
+use crate::wrapper::state;
 
 /// A site made for one test, with nothing on it.
 pub trait SiteFixture: Send + Sync {
@@ -46,6 +51,9 @@ pub trait SiteFixture: Send + Sync {
 
     /// Makes it reachable again, as it was.
     fn bring_back(&self);
+
+    /// Ends everything of an attempt that runs, so that it leaves no word.
+    fn lose(&self, tag: Tag);
 
     /// Puts a user's file at the site.
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]);
@@ -184,6 +192,16 @@ pub async fn await_idle(site: &dyn Site, processors: u32) {
     }
 }
 
+/// Ends the wrapper and the payload of an attempt that runs on this machine, below this directory.
+pub fn kill_all_of(root: &Path, tag: Tag) {
+    let file = |name: &str| std::fs::read(root.join(format!("attempts/{tag}/{name}"))).unwrap();
+    let wrapper = state::ready(&file("ready"), tag).unwrap().wrapper.pid;
+    let payload = state::begun(&file("begun"), tag).unwrap().pid;
+    // The payload leads its own group, unless it has only just begun.
+    let all = [wrapper.to_string(), payload.to_string(), format!("-{payload}")];
+    Command::new("kill").args(["-KILL", "--"]).args(all).status().unwrap();
+}
+
 fn content_of(bytes: &[u8]) -> Content {
     Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
 }
@@ -236,6 +254,10 @@ macro_rules! site_contract {
             another_adapter_ends_what_runs
             the_way_to_a_host_is_measured_or_unknown
             an_unreachable_site_is_no_information
+            what_waits_in_the_queue_starts_when_its_turn_comes
+            what_is_cancelled_while_it_waits_never_starts
+            what_vanishes_is_over_and_no_success
+            what_was_out_of_sight_comes_back_as_it_was
         }
     };
     (@each $fixture:expr; $($name:ident)+) => {

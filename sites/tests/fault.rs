@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{HostName, RelPath};
+use cospan_domain::ids::{HostName, RelPath, Tag};
 use cospan_domain::units::DurationUs;
 use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, run, script, tag};
 use cospan_sites::fault::{Fault, Faults, FaultySite, Injection, Tally};
@@ -35,6 +35,10 @@ impl SiteFixture for Wrapped {
 
     fn bring_back(&self) {
         self.0.bring_back();
+    }
+
+    fn lose(&self, tag: Tag) {
+        self.0.lose(tag);
     }
 
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {

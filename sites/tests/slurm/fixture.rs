@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, HostName, JobId, RelPath, SiteName};
+use cospan_domain::ids::{Digest, HostName, JobId, RelPath, SiteName, Tag};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
-use cospan_sites::contract::SiteFixture;
+use cospan_sites::contract::{SiteFixture, kill_all_of};
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
 use cospan_sites::local::{LocalConfig, LocalSite};
@@ -232,6 +232,10 @@ impl SiteFixture for SlurmSiteFixture {
 
     fn bring_back(&self) {
         std::fs::rename(self.place.join("away"), self.root()).unwrap();
+    }
+
+    fn lose(&self, tag: Tag) {
+        kill_all_of(&self.root(), tag);
     }
 
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {

@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cospan_domain::ids::{HostName, JobId, RelPath, SiteName};
+use cospan_domain::ids::{HostName, JobId, RelPath, SiteName, Tag};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
-use cospan_sites::contract::SiteFixture;
+use cospan_sites::contract::{SiteFixture, kill_all_of};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::Site;
 use cospan_sites::wrapper::seal::Seal;
@@ -96,6 +96,10 @@ impl SiteFixture for LocalSiteFixture {
 
     fn bring_back(&self) {
         std::fs::rename(self.place.path().join("away"), self.root()).unwrap();
+    }
+
+    fn lose(&self, tag: Tag) {
+        kill_all_of(&self.root(), tag);
     }
 
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]) {

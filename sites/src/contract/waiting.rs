@@ -1,0 +1,102 @@
+//! Attempts that wait for long, never start, vanish, or are out of sight for a while.
+
+use super::*;
+
+/// Takes all of the site, and waits at its gate.
+async fn fill(site: &dyn Site) -> u32 {
+    let total = site.describe().await.unwrap().total;
+    let mut all = order(tag(1), script("exit 0"));
+    all.resources = total.clone();
+    bring_to_gate(site, &all).await;
+    total.processors
+}
+
+/// Submits to a full site; `false` where it has no queue, and nothing of the attempt is there.
+async fn waits(site: &dyn Site, tag: Tag) -> bool {
+    match site.submit(&order(tag, script("exit 0"))).await {
+        Ok(_) => true,
+        Err(SiteError::SiteFull(_)) => {
+            assert_eq!(await_seen(site, tag, |_| true).await, Observation::Absent);
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// However long that takes, and whoever asks.
+pub async fn what_waits_in_the_queue_starts_when_its_turn_comes(fixture: &impl SiteFixture) {
+    let site = fixture.site();
+    fill(&*site).await;
+    if !waits(&*site, tag(2)).await {
+        return;
+    }
+    let reopened = fixture.reopened();
+    for site in [&site, &site, &reopened, &site, &reopened] {
+        let seen = await_seen(&**site, tag(2), |_| true).await;
+        assert!(matches!(seen, Observation::Queued(_)), "{seen:?}");
+    }
+    site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+    await_seen(&*site, tag(2), |seen| matches!(seen, Observation::Ready(_))).await;
+    assert_eq!(site.decide_gate(tag(2), &go()).await, Ok(GateState::Opened));
+    assert_eq!(await_exit(&*site, tag(2)).await, ExitCause::Code(0));
+}
+
+/// Also not when there is room again.
+pub async fn what_is_cancelled_while_it_waits_never_starts(fixture: &impl SiteFixture) {
+    let site = fixture.site();
+    let total = fill(&*site).await;
+    if waits(&*site, tag(2)).await {
+        site.cancel(tag(2), None).await.unwrap();
+    }
+    let never = |seen: &Observation| {
+        matches!(
+            seen,
+            Observation::Absent
+                | Observation::Void
+                | Observation::Ended { began: false, .. }
+                | Observation::Vanished { began: false, .. }
+        )
+    };
+    await_seen(&*site, tag(2), never).await;
+    site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+    await_idle(&*site, total).await;
+    assert_ne!(site.decide_gate(tag(2), &go()).await, Ok(GateState::Opened));
+    let seen = await_seen(&*site, tag(2), |_| true).await;
+    assert!(never(&seen), "{seen:?}");
+}
+
+/// Nothing is left that could say how it ended.
+pub async fn what_vanishes_is_over_and_no_success(fixture: &impl SiteFixture) {
+    let site = fixture.site();
+    let total = site.describe().await.unwrap().total.processors;
+    start(&*site, &order(tag(1), script("sleep 600"))).await;
+    await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    fixture.lose(tag(1));
+    let over = |seen: &Observation| {
+        matches!(
+            seen,
+            Observation::Ended { began: true, .. } | Observation::Vanished { began: true, .. }
+        )
+    };
+    await_seen(&*site, tag(1), over).await;
+    await_idle(&*site, total).await;
+    assert_eq!(run(&*site, &order(tag(2), script("exit 0"))).await, ExitCause::Code(0));
+    // Who has not asked before waits for what may still be told.
+    await_seen(&*fixture.reopened(), tag(1), over).await;
+}
+
+/// It went on meanwhile.
+pub async fn what_was_out_of_sight_comes_back_as_it_was(fixture: &impl SiteFixture) {
+    let site = fixture.site();
+    start(&*site, &order(tag(1), script("sleep 1"))).await;
+    await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    fixture.take_away();
+    let reopened = fixture.reopened();
+    for site in [&site, &reopened] {
+        assert!(site.status(&[tag(1)]).await.is_err());
+        assert!(site.find_by_tag(tag(1)).await.is_err());
+    }
+    fixture.bring_back();
+    assert_eq!(await_exit(&*reopened, tag(1)).await, ExitCause::Code(0));
+    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
+}
