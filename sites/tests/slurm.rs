@@ -19,6 +19,8 @@ mod slurm {
     mod ends;
     pub mod fixture;
     mod outages;
+    mod scripts;
+    mod shapes;
 }
 
 use slurm::fixture::SlurmSiteFixture;

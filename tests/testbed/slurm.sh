@@ -3,7 +3,10 @@
 # directories and users' jobs; nothing of the installation's own Slurm is touched. Debian, as root.
 #
 #   slurm.sh free                       fail if other people's Slurm or munge runs here
-#   slurm.sh up NAME PROCESSORS PORT    start what of it does not run; PORT and the next are its own
+#   slurm.sh up NAME PROCESSORS PORT [pair]
+#                                       start what of it does not run; PORT and the next two are its
+#                                       own. With `pair` a small second node is in a partition `pair`
+#                                       together with the first
 #   slurm.sh conf NAME                  print the path of its slurm.conf, for SLURM_CONF
 #   slurm.sh kill NAME                  kill its slurmctld with SIGKILL; `up` starts it again
 #   slurm.sh obey NAME DIRECTORY        do to its slurmctld what a file `order` in a directory says
@@ -54,7 +57,7 @@ is_free() {
     local daemon number
     for daemon in munged slurmctld slurmd; do
         for number in $(pgrep -x "$daemon" || true); do
-            grep -qsx "$number" "$base"/*/run/"$daemon".pid \
+            grep -qsx "$number" "$base"/*/run/"$daemon"*.pid \
                 || fail "$daemon runs here already (process $number), and is not ours: use another machine"
         done
     done
@@ -92,11 +95,11 @@ AuthType=auth/munge
 AuthInfo=socket=$home/munge/socket
 CredType=cred/munge
 StateSaveLocation=$home/state
-SlurmdSpoolDir=$home/spool
+SlurmdSpoolDir=$home/spool/%n
 SlurmctldPidFile=$home/run/slurmctld.own
-SlurmdPidFile=$home/run/slurmd.own
+SlurmdPidFile=$home/run/slurmd.%n.own
 SlurmctldLogFile=$home/log/slurmctld.log
-SlurmdLogFile=$home/log/slurmd.log
+SlurmdLogFile=$home/log/slurmd.%n.log
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -112,8 +115,12 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 KillWait=5
 NodeName=${name}0 NodeHostname=localhost NodeAddr=$address Port=$((port + 1)) CPUs=$processors RealMemory=64000 State=UNKNOWN
-PartitionName=normal Nodes=ALL Default=YES MaxTime=1-0 DefaultTime=60 PriorityTier=10 State=UP
-PartitionName=urgent Nodes=ALL MaxTime=1-0 DefaultTime=10 PriorityTier=100 PreemptMode=OFF State=UP
+PartitionName=normal Nodes=${name}0 Default=YES MaxTime=1-0 DefaultTime=60 PriorityTier=10 State=UP
+PartitionName=urgent Nodes=${name}0 MaxTime=1-0 DefaultTime=10 PriorityTier=100 PreemptMode=OFF State=UP
+END
+    [ -z "$pair" ] || cat << END
+NodeName=${name}1 NodeHostname=localhost NodeAddr=$address Port=$((port + 2)) CPUs=4 RealMemory=64000 State=UNKNOWN
+PartitionName=pair Nodes=${name}0,${name}1 MaxTime=1-0 DefaultTime=10 PriorityTier=10 State=UP
 END
 }
 
@@ -133,7 +140,10 @@ up() {
     await munged munge -S "$home/munge/socket" -n
     start_controller
     is_up slurmd || daemon slurmd slurmd -D -N "${name}0"
+    [ -z "$pair" ] || is_up slurmd1 || daemon slurmd1 slurmd -D -N "${name}1"
     await "the node" sh -c "sinfo -h -p normal -t idle,mixed,allocated -o %N | grep -q ."
+    [ -z "$pair" ] || await "the second node" sh -c \
+        "sinfo -h -n ${name}1 -t idle,mixed,allocated -o %N | grep -q ."
 }
 
 start_controller() {
@@ -146,7 +156,7 @@ down() {
         export SLURM_CONF=$home/slurm.conf
         timeout 2 scontrol ping > /dev/null 2>&1 && scancel --user="$user" && sleep 1
     fi
-    for daemon in sshd slurmd slurmctld munged; do
+    for daemon in sshd slurmd slurmd1 slurmctld munged; do
         if is_up "$daemon"; then kill "$(cat "$home/run/$daemon.pid")" || true; fi
     done
     sleep 1
@@ -244,7 +254,7 @@ mkdir -p "$base"
 chmod 755 "$base"
 command=${1:-}
 case $command in
-    up) name=${2:?NAME} processors=${3:?PROCESSORS} port=${4:?PORT} ;;
+    up) name=${2:?NAME} processors=${3:?PROCESSORS} port=${4:?PORT} pair=${5:-} ;;
     conf | kill | down) name=${2:?NAME} ;;
     obey) name=${2:?NAME} directory=${3:?DIRECTORY} ;;
     ssh) port=${2:?PORT} ;;

@@ -1,0 +1,41 @@
+//! Scripts that need what a login gives them, although nothing of ours is exported.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use cospan_sites::contract::{SiteFixture, await_exit, order, printed, program, start, tag};
+use cospan_sites::port::ExitCause;
+
+use super::fixture::SlurmSiteFixture;
+
+/// What scripts come to a site with.
+const LAUNCHER: &str = include_str!("../../../src/sbatch/launch.sh");
+
+/// What they find where modules are installed: a function, defined by a start file.
+const PROFILE: &str = "module() { LOADED=\"$LOADED $2\" PATH=\"$HOME/$2/bin:$PATH\"; }\n";
+
+const SCRIPT: &str = "#!/bin/bash -l\n\
+    module load gcc\n\
+    module load mpi\n\
+    echo \"loaded$LOADED, user $USER of $(id -un), job ${SLURM_JOB_ID:+known}\"\n\
+    solve\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_with_a_login_shell_finds_its_modules() {
+    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let (site, home) = (fixture.site(), fixture.root().join("files/home"));
+    let solve = home.join("mpi/bin/solve");
+    fs::create_dir_all(solve.parent().unwrap()).unwrap();
+    fs::write(&solve, "#!/bin/sh\necho solved\n").unwrap();
+    fs::set_permissions(&solve, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(home.join(".bash_profile"), PROFILE).unwrap();
+    let mut program = program("/bin/sh", &["-c", LAUNCHER, "job.sh", SCRIPT, "--"]);
+    program.environment.insert("HOME".into(), home.display().to_string().into());
+    start(&*site, &order(tag(1), program)).await;
+    assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
+    let said = printed(&*site, tag(1)).await;
+    let (first, rest) = said.split_once('\n').unwrap();
+    let account = first.rsplit_once(" of ").unwrap().1.split_once(',').unwrap().0;
+    assert_eq!(first, format!("loaded gcc mpi, user {account} of {account}, job known"));
+    assert_eq!(rest, "solved\n");
+}
