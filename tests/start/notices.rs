@@ -40,7 +40,7 @@ fn a_promised_start_is_announced_across_a_kill_and_so_is_a_move() {
     assert!(of_kind(&receiver, "start-soon").is_empty(), "it is not soon");
 
     // So that what is announced is what it was moved to.
-    let start = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(50 * 60 + 8);
+    let start = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(50 * 60 + 30);
     let moved = ["reservation", "move", "1", "--start", &start.to_string()];
     let moved = client(&environment, &moved);
     assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
@@ -63,7 +63,7 @@ fn a_promised_start_is_announced_across_a_kill_and_so_is_a_move() {
 fn a_shared_reservation_that_nobody_uses_is_given_back_and_told() {
     let receiver = Receiver::start().unwrap();
     let webhooks = format!("webhooks = [{:?}]\n", receiver.address());
-    let environment = environment(webhooks, "no_show = \"3s\"");
+    let environment = environment(webhooks, "no_show = \"15s\"");
     let mut server = server(&environment);
     server.start().unwrap();
     let create = |name: &str, site: &str| {

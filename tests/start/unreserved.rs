@@ -40,7 +40,7 @@ fn a_site_that_grants_nothing_is_claimed_at_the_start_if_users_say_so() {
     assert!(told.contains("at-s2") && told.contains("unreserved = \"claim\""), "{told}");
 
     let wanted = json!({
-        "earliest": "in 4s", "within": "10m", "tolerance": "1m", "unreserved": "claim",
+        "earliest": "in 30s", "within": "10m", "tolerance": "1m", "unreserved": "claim",
     });
     let file = job_file(&environment, "claimed", wanted);
     let submitted = client(&environment, &["submit", &file]);
