@@ -43,6 +43,8 @@ impl ComponentDocument {
             name,
             site: None,
             processors,
+            nodes: None,
+            tasks_per_node: None,
             memory: None,
             disk: None,
             gpus: None,

@@ -116,6 +116,10 @@ pub struct JobDocument {
     pub component: Vec<ComponentDocument>,
 }
 
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 fn yes() -> bool {
     true
 }
@@ -273,10 +277,26 @@ pub struct ComponentDocument {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
-    /// Processors that it needs.
-    #[serde(deserialize_with = "number::positive")]
+    /// Processors that it needs. Left out: what `nodes` and `tasks_per_node` make.
+    #[serde(default, deserialize_with = "number::positive", skip_serializing_if = "is_zero")]
     #[schema(minimum = 1)]
     pub processors: u32,
+    /// Nodes that it needs at its site, which must have as many.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(minimum = 1)]
+    pub nodes: Option<u32>,
+    /// With `nodes`: tasks on each of them, of one processor each.
+    #[serde(
+        default,
+        deserialize_with = "number::positive_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(minimum = 1)]
+    pub tasks_per_node: Option<u32>,
     /// Memory that it needs; counted in MB, rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,

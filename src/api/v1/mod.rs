@@ -19,6 +19,7 @@ pub mod last_words;
 mod located;
 pub mod mistakes;
 pub mod moment;
+mod nodes;
 pub mod number;
 pub mod parse;
 pub mod problem;

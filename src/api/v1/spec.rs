@@ -22,6 +22,7 @@ use super::document::{
 };
 use super::factor::Factor;
 use super::label::{Demand, Place};
+use super::nodes;
 use super::quantity::{Length, Size};
 use super::reservation::ReservationDocument;
 use super::runner::{RestartScopeName, Target, WarningDocument};
@@ -93,6 +94,12 @@ impl JobDocument {
             Err(error) => return wrong("weights", error.to_string()),
             Ok(weights) => Some(weights).filter(|_| !self.weights.is_empty()),
         };
+        if let Request::Flexible(_) = request
+            && let Some(i) = self.component.iter().position(|one| one.nodes.is_some())
+        {
+            let problem = "the policy splits the processors of a flexible job; leave it out";
+            return wrong(format!("component[{i}].nodes"), problem);
+        }
         let components = self.component.into_iter().enumerate();
         let components: Result<Vec<ComponentSpec>, _> =
             components.map(|(i, one)| component(i, one)).collect();
@@ -131,8 +138,10 @@ fn exact<T>(mut values: Vec<T>) -> Vec<T> {
     values
 }
 
-fn component(index: usize, document: ComponentDocument) -> Result<ComponentSpec, SpecProblem> {
+fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentSpec, SpecProblem> {
     let key = format!("component[{index}]");
+    nodes::spread(&mut document)
+        .or_else(|(field, problem)| wrong(format!("{key}.{field}"), problem))?;
     let resources = resources(&key, &document)?;
     let at = document.at.into_iter().map(|(place, change)| {
         let key = format!("{key}.at.{place}");
@@ -332,6 +341,9 @@ impl From<&ComponentSpec> for ComponentDocument {
             name: spec.name.clone(),
             site: spec.site.clone(),
             processors: spec.resources.processors,
+            // What they say stands in `constraints` and `at` by now.
+            nodes: None,
+            tasks_per_node: None,
             memory,
             disk,
             gpus,
