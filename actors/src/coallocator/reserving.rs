@@ -133,7 +133,7 @@ impl Candidates {
             let Some(request) = request else { return (Vec::new(), Vec::new()) };
             let reserved = rank_to_reserve(&request, grid);
             let claimed = without && reserved.is_empty();
-            (reserved, claimed.then(|| rank_unreserved(&request, grid)).unwrap_or_default())
+            (reserved, if claimed { rank_unreserved(&request, grid) } else { Vec::new() })
         });
         let (reserved, unreserved) = ranked.unzip();
         Self { reserved, unreserved }
