@@ -1,6 +1,6 @@
 //! What others know that a job depends on, as commands to it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::content::Content;
@@ -71,16 +71,25 @@ fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
         .collect()
 }
 
-/// Looks for a job that holds what this one waits for, and waits for what it holds.
+/// Looks for jobs that hold what this one waits for, and wait for what it holds, or for each other.
 fn yields(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
     if !holds_and_waits(job) {
         return None;
     }
     let view = shared.view.load();
-    let there = waits_at(job).filter_map(|(_, site)| view.holdings.get(site));
-    let others: BTreeSet<JobId> = there.flat_map(|site| site.keys().map(|(job, _)| *job)).collect();
-    let others = others.iter().filter(|other| **other != job.id);
-    deadlock::yields(job, others.filter_map(|other| view.jobs.get(other)).map(|other| &**other))
+    let mut others: BTreeMap<JobId, &Job> = BTreeMap::new();
+    let mut sites: Vec<&SiteName> = waits_at(job).map(|(_, site)| site).collect();
+    while let Some(site) = sites.pop() {
+        let there = view.holdings.get(site).into_iter().flat_map(|site| site.keys());
+        for id in there.map(|(other, _)| other).filter(|other| **other != job.id) {
+            let other = view.jobs.get(id).filter(|other| holds_and_waits(other));
+            if let Some(other) = other.filter(|_| !others.contains_key(id)) {
+                others.insert(*id, other);
+                sites.extend(waits_at(other).map(|(_, site)| site));
+            }
+        }
+    }
+    deadlock::yields(job, others.into_values())
 }
 
 fn sighted(

@@ -1,11 +1,14 @@
-//! Two jobs that hold processors at each other's sites: neither would ever start.
+//! Jobs that hold processors which others of them wait for, in a ring: none would ever start.
+
+use std::collections::BTreeSet;
 
 use crate::ids::{ComponentIndex, JobId, SiteName};
 use crate::job::state::{Component, Job, Phase, Run};
 
 /// The component with which a job gives way, and to whom: it waits in its site's queue, and
-/// one of `others` holds processors there, waits for some at a site where this job holds
-/// some, and was submitted earlier. At most one of two jobs gives way to the other.
+/// one of `others` holds processors there, and waits for some at a site where this job holds
+/// some, or where one holds that waits for this job, and so on; all of them were submitted
+/// earlier. So of those in a ring exactly the last gives way, and the first of all never does.
 pub fn yields<'a>(
     job: &Job,
     others: impl IntoIterator<Item = &'a Job>,
@@ -13,12 +16,25 @@ pub fn yields<'a>(
     if !holds_and_waits(job) {
         return None;
     }
-    let concerned = |other: &&Job| submitted(other) < submitted(job) && is_claiming(other);
-    let mut earlier = others.into_iter().filter(concerned);
-    earlier.find_map(|other| Some((blocked_by(job, other)?, other.id)))
+    let concerned = |other: &&Job| submitted(other) < submitted(job) && holds_and_waits(other);
+    let earlier: Vec<&Job> = others.into_iter().filter(concerned).collect();
+    // Sites where something is held that is given up only once this job has begun.
+    let mut sites: BTreeSet<&SiteName> = holds_at(job).map(|(_, site)| site).collect();
+    let (mut held_up, mut rest) = (Vec::new(), earlier);
+    loop {
+        let waits = |other: &&Job| waits_at(other).any(|(_, site)| sites.contains(site));
+        let (wait, free): (Vec<&Job>, Vec<&Job>) = rest.into_iter().partition(waits);
+        if wait.is_empty() {
+            break;
+        }
+        sites.extend(wait.iter().flat_map(|other| holds_at(other)).map(|(_, site)| site));
+        held_up.extend(wait);
+        rest = free;
+    }
+    held_up.into_iter().find_map(|other| Some((blocked_by(job, other)?, other.id)))
 }
 
-/// Whether a job may be one of two such.
+/// Whether a job may be one of such.
 pub fn holds_and_waits(job: &Job) -> bool {
     is_claiming(job) && holds_at(job).next().is_some() && waits_at(job).next().is_some()
 }
@@ -40,13 +56,10 @@ fn submitted(job: &Job) -> (crate::units::Timestamp, JobId) {
     (job.submitted_at, job.id)
 }
 
-/// A component that waits where the other holds, if the other waits where this one holds.
+/// A component that waits where the other holds.
 fn blocked_by(job: &Job, other: &Job) -> Option<ComponentIndex> {
-    let meet = |site: &SiteName, of: &Job| holds_at(of).any(|(_, held)| held == site);
-    if !waits_at(other).any(|(_, site)| meet(site, job)) {
-        return None;
-    }
-    waits_at(job).find(|(_, site)| meet(site, other)).map(|(component, _)| component)
+    let meet = |site: &SiteName| holds_at(other).any(|(_, held)| held == site);
+    waits_at(job).find(|(_, site)| meet(site)).map(|(component, _)| component)
 }
 
 fn sites_where(

@@ -1,4 +1,4 @@
-//! Which of two jobs gives way that wait for each other.
+//! Which of jobs gives way that wait for each other.
 
 use proptest::prelude::*;
 
@@ -74,6 +74,17 @@ fn nobody_gives_way_to_one_that_is_not_held_up_by_it() {
 }
 
 #[test]
+fn of_three_that_wait_in_a_ring_only_the_last_gives_way() {
+    let first = claiming(1, 1, &[(Holds, 0), (Waits, 1)]);
+    let second = claiming(2, 2, &[(Holds, 1), (Waits, 2)]);
+    let last = claiming(3, 3, &[(Holds, 2), (Waits, 0)]);
+    assert_eq!(yields(&last, [&first, &second]), Some((ComponentIndex(1), JobId(1))));
+    assert_eq!(yields(&first, [&second, &last]), None);
+    assert_eq!(yields(&second, [&first, &last]), None);
+    assert_eq!(yields(&last, [&first]), None, "the second has begun, and will end");
+}
+
+#[test]
 fn what_is_being_given_back_holds_nobody_up() {
     let ours = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
     let mut theirs = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
@@ -106,5 +117,54 @@ proptest! {
             let (does, at) = other[component.0 as usize];
             prop_assert!(does == Waits && one.contains(&(Holds, at)) && to == JobId(1));
         }
+    }
+
+    /// Progress: once nobody gives way any more no ring is left, so that somebody waits for none
+    /// of them; and the first never has to give way.
+    #[test]
+    fn of_any_number_enough_give_way_that_no_ring_is_left(
+        all in proptest::collection::vec(doings(), 2..7),
+    ) {
+        let ids = 1..;
+        let jobs = ids.zip(&all).map(|(id, does)| claiming(id, id, does));
+        let mut jobs: Vec<Job> = jobs.filter(crate::job::deadlock::holds_and_waits).collect();
+        let gives_way = |job: &Job, jobs: &[Job]| {
+            yields(job, jobs.iter().filter(|other| other.id != job.id)).is_some()
+        };
+        loop {
+            let ways: Vec<bool> = jobs.iter().map(|job| gives_way(job, &jobs)).collect();
+            prop_assert!(!ways.first().is_some_and(|first| *first), "the first gives way");
+            prop_assert_eq!(ways.contains(&true), has_ring(&jobs));
+            if !ways.contains(&true) {
+                break;
+            }
+            let mut ways = ways.into_iter();
+            jobs.retain(|_| !ways.next().unwrap_or_default());
+        }
+    }
+}
+
+/// Takes away whoever waits for none of the others, again and again: a ring stays.
+fn has_ring(jobs: &[Job]) -> bool {
+    let at = |job: &Job, so: fn(&Run) -> bool| -> Vec<usize> {
+        let there = |at: &usize| {
+            let mut parts = job.components.iter().filter(|c| so(&c.run));
+            parts.any(|c| c.placement.as_ref().is_some_and(|placed| placed.site == site(*at)))
+        };
+        (0..4).filter(there).collect()
+    };
+    let waits = |job: &Job, other: &Job| {
+        let held = at(other, |run| matches!(run, Run::AtGate { .. }));
+        let wanted = at(job, |run| matches!(run, Run::Submitted { .. }));
+        job.id != other.id && wanted.iter().any(|at| held.contains(at))
+    };
+    let mut left: Vec<&Job> = jobs.iter().collect();
+    loop {
+        let is_blocked = |job: &&Job| left.iter().any(|other| waits(job, other));
+        let blocked: Vec<&Job> = left.iter().copied().filter(is_blocked).collect();
+        if blocked.len() == left.len() {
+            return !left.is_empty();
+        }
+        left = blocked;
     }
 }
