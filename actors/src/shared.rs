@@ -27,6 +27,7 @@ use crate::chaos;
 use crate::clock::Clock;
 use crate::cluster::Ended;
 use crate::deductions::Deductions;
+use crate::intake::Names;
 use crate::job::{JobActor, hold};
 use crate::journal::{Change, Journal};
 use crate::links::LinkTable;
@@ -130,6 +131,8 @@ pub struct Shared {
     pub deductions: Deductions,
     /// Times that the co-allocator died in a job's turn.
     suspects: Mutex<BTreeMap<JobId, u32>>,
+    /// Shared reservations that are just being made.
+    pub(crate) names: Names,
     stream: broadcast::Sender<Committed>,
     on_fatal: OnFatal,
     stopping: AtomicBool,
@@ -196,6 +199,7 @@ impl Shared {
             promised: transfer::Promised::default(),
             deductions,
             suspects: Mutex::default(),
+            names: Names::default(),
             stream,
             on_fatal: parts.on_fatal,
             stopping: AtomicBool::new(false),

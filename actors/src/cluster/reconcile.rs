@@ -79,6 +79,8 @@ struct Leases {
     orphans: BTreeSet<ReservationTag>,
     /// Those that jobs share and that should be there, but are not.
     gone: BTreeSet<Serial>,
+    /// Those that are there for another time.
+    changed: BTreeSet<Serial>,
 }
 
 /// Looks for reservations of ours that nobody needs: those that were so at the last look, too, are
@@ -91,10 +93,12 @@ async fn cancel_orphans(
     let Some(granting) = site.reservations() else { return Ok(Leases::default()) };
     let record = shared.view.load().sites.get(site.name()).cloned();
     let mut gone = record.map(|record| expected(&record, shared.clock.now())).unwrap_or_default();
-    let mut orphans = BTreeSet::new();
-    for tag in granting.list().await?.into_keys().filter(|tag| tag.instance == shared.instance) {
-        if tag.is_shared() {
-            gone.remove(&tag.serial);
+    let (mut orphans, mut changed) = (BTreeSet::new(), BTreeSet::new());
+    let ours = granting.list().await?.into_iter();
+    for (tag, seen) in ours.filter(|(tag, _)| tag.instance == shared.instance) {
+        let expected = if tag.is_shared() { gone.remove(&tag.serial) } else { None };
+        if expected.is_some_and(|span| span != seen.span) {
+            changed.insert(tag.serial);
         }
         if is_needed(&tag, site.name(), &shared.view.load()) {
             continue;
@@ -108,7 +112,7 @@ async fn cancel_orphans(
             orphans.insert(tag);
         }
     }
-    Ok(Leases { orphans, gone })
+    Ok(Leases { orphans, gone: gone.into_keys().collect(), changed })
 }
 
 fn ended_at(job: &Job) -> Option<Timestamp> {
@@ -188,11 +192,12 @@ impl Cluster {
             let now = this.now();
             this.reconciled_at = Some(now);
             match swept {
-                Ok((ended, left_there, Leases { orphans, gone })) => {
+                Ok((ended, left_there, Leases { orphans, gone, changed })) => {
                     this.left_there = left_there;
                     this.orphans = orphans;
-                    if !gone.is_empty() {
-                        this.record.push(SiteCommand::SharedMissing { gone }, None);
+                    let missing = !gone.is_empty() || !changed.is_empty();
+                    if missing {
+                        this.record.push(SiteCommand::SharedMissing { gone, changed }, None);
                         this.turn(ctx);
                     }
                     if ended > 0 {

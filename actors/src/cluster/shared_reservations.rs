@@ -1,12 +1,12 @@
 //! Reservations that jobs share: asks the site what is due about them, and takes note of those
 //! that it has no more.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::ReservationName;
-use cospan_domain::reserve::{Outcome, ReservationTag, Serial};
+use cospan_domain::reserve::{Outcome, ReservationTag, Serial, Span};
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::event::{Happened, SiteEvent};
 use cospan_domain::site::shared::{SharedQuestion, SharedReservation, SharedStage};
@@ -169,8 +169,9 @@ impl Cluster {
     }
 }
 
-/// Those that the site should keep.
-pub(super) fn expected(record: &SiteRecord, now: Timestamp) -> BTreeSet<Serial> {
+/// Those that the site should keep, and when.
+pub(super) fn expected(record: &SiteRecord, now: Timestamp) -> BTreeMap<Serial, Span> {
     let kept = record.shared.iter().filter(|shared| shared.stage == SharedStage::Confirmed);
-    kept.filter(|shared| !shared.is_over(now)).map(|shared| shared.serial).collect()
+    let kept = kept.filter(|shared| !shared.is_over(now));
+    kept.filter_map(|shared| Some((shared.serial, shared.lease()?))).collect()
 }

@@ -15,7 +15,7 @@ use cospan_domain::placed::Placement;
 use cospan_domain::placement::{GridSnapshot, place_within};
 use cospan_domain::reserve::Serial;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::shared::{SharedReservation, SharedStage};
+use cospan_domain::site::shared::SharedReservation;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
@@ -139,8 +139,8 @@ impl CoAllocator {
         let Some((site, reservation)) = view.shared_reservation(name, now) else {
             return Verdict::Fail(format!("its reservation {name} is no more").into());
         };
-        if reservation.is_over(now) || matches!(reservation.stage, SharedStage::Releasing(_)) {
-            return Verdict::Fail(format!("its reservation {name} at {site} has ended").into());
+        if let Some(why) = reservation.turns_away(&job.owner, now) {
+            return Verdict::Fail(format!("its reservation {name} at {site} {why}").into());
         }
         if !reservation.is_kept(now) {
             return Verdict::Wait(None);

@@ -12,3 +12,4 @@ mod submit;
 mod tests;
 
 pub use actor::{Command, Intake};
+pub(crate) use sharing::Names;

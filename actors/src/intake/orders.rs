@@ -202,6 +202,7 @@ async fn on_site(
     }
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
     let cluster = shared.actors.clusters.addr(&site).ok_or_else(|| busy.clone())?;
+    let _named = sharing::named(shared, &what)?;
     let what = sharing::completed(shared, &site, what)?;
     let leaves = what == SiteOrder::Drain;
     let answer = cluster.send(SiteOrderMessage { by, what }).await.map_err(|_| busy)?;

@@ -1,6 +1,9 @@
 //! Orders for reservations that jobs share, as a site's record gets them.
 
-use cospan_domain::ids::SiteName;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::site::shared::SharedWish;
@@ -11,6 +14,38 @@ use crate::shared::Shared;
 
 /// A start that is as near as this may be so much later: until the site is asked, it has passed.
 const SOON: DurationMs = DurationMs::from_secs(60);
+
+/// Names of reservations that are being made: until they are in the view, nobody else sees them.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Mutex<BTreeSet<ReservationName>>);
+
+/// Nobody else makes a reservation of this name meanwhile, at whatever site.
+pub(super) struct Named {
+    shared: Arc<Shared>,
+    name: ReservationName,
+}
+
+/// Keeps the name of a reservation that is to be made from others.
+///
+/// # Errors
+/// Another one of that name is being made.
+pub(super) fn named(shared: &Arc<Shared>, what: &SiteOrder) -> Result<Option<Named>, ApiRefusal> {
+    let SiteOrder::Reserve(wish) = what else { return Ok(None) };
+    let (shared, name) = (shared.clone(), wish.name.clone());
+    let mut names = shared.names.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if !names.insert(name.clone()) {
+        let problem = format!("a reservation {name} is just being made; take another name");
+        return Err(ApiRefusal::Conflict(problem));
+    }
+    drop(names);
+    Ok(Some(Named { shared, name }))
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        self.shared.names.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
 
 /// The order with all that the site is to be asked for.
 ///

@@ -65,10 +65,12 @@ pub enum SiteCommand {
         /// What came of it.
         outcome: Outcome,
     },
-    /// The site was looked at, and has these shared reservations no more that it should keep.
+    /// The site was looked at, and does not have shared reservations as it should keep them.
     SharedMissing {
-        /// Their numbers.
+        /// Those that it has no more.
         gone: BTreeSet<Serial>,
+        /// Those that it has for another time.
+        changed: BTreeSet<Serial>,
     },
     /// It was time to look whether jobs make use of a shared reservation.
     SharedLookedAt {

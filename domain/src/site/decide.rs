@@ -54,7 +54,9 @@ pub fn decide(
             Ok(shared::answered(record, serial, asked, outcome))
         }
         SiteCommand::SharedLookedAt { serial, used } => Ok(desk.looked_at(serial, used)),
-        SiteCommand::SharedMissing { gone } => Ok(shared::missing(record, &gone, now)),
+        SiteCommand::SharedMissing { gone, changed } => {
+            Ok(shared::missing(record, &gone, &changed, now))
+        }
         SiteCommand::Operate { by, what } => desk.operate(what, by).map(|event| vec![event]),
     }?;
     Ok(happened.into_iter().map(|what| SiteEvent { at: now, what }).collect())

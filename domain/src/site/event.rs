@@ -167,6 +167,11 @@ pub enum Happened {
         /// Which.
         serial: Serial,
     },
+    /// The site has one for another time than it should: an order that was given up came late.
+    SharedChanged {
+        /// Which.
+        serial: Serial,
+    },
     /// A message is owed to the site's administrator.
     NotificationOwed(Notification),
     /// A message was sent.
@@ -203,6 +208,7 @@ impl Happened {
             Happened::SharedUsed { .. } => "SharedUsed",
             Happened::SharedUnused { .. } => "SharedUnused",
             Happened::SharedLost { .. } => "SharedLost",
+            Happened::SharedChanged { .. } => "SharedChanged",
             Happened::NotificationOwed(_) => "NotificationOwed",
             Happened::NotificationSent { .. } => "NotificationSent",
         }

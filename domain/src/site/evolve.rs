@@ -78,7 +78,8 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         | Happened::SharedAnswered { .. }
         | Happened::SharedUsed { .. }
         | Happened::SharedUnused { .. }
-        | Happened::SharedLost { .. }) => shared::evolve(record, what, at),
+        | Happened::SharedLost { .. }
+        | Happened::SharedChanged { .. }) => shared::evolve(record, what, at),
     }
 }
 

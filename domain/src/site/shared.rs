@@ -156,6 +156,15 @@ impl SharedReservation {
         patience.filter(|_| waits).map(|patience| self.start() + patience)
     }
 
+    /// Why no job of this key that waits for it will run in it, if none will. It may be another
+    /// one than there was under its name when the job was submitted, and be for other keys.
+    pub fn turns_away(&self, key: &KeyName, now: Timestamp) -> Option<&'static str> {
+        match self.is_over(now) || matches!(self.stage, SharedStage::Releasing(_)) {
+            true => Some("has ended"),
+            false => (!self.serves(key)).then_some("is not for its key"),
+        }
+    }
+
     /// What the site is to be asked.
     pub fn question(&self) -> Option<SharedQuestion> {
         match self.stage {
@@ -196,10 +205,21 @@ impl SharedReservation {
                 SharedStage::Ended(SharedEnd::Refused { next })
             }
             (SharedStage::Granted, Outcome::Done) => SharedStage::Confirmed,
-            (SharedStage::Extending { length }, Outcome::Granted { start }) => {
-                self.granted = Some(start);
+            // Moved, it is of no use to those who were told when it begins.
+            (SharedStage::Extending { .. }, Outcome::Granted { start })
+                if self.granted != Some(start) =>
+            {
+                SharedStage::Releasing(SharedEnd::WrongStart)
+            }
+            (SharedStage::Extending { length }, Outcome::Granted { .. }) => {
                 self.wish.length = length;
                 SharedStage::Confirmed
+            }
+            // It has less than it had agreed to, and cannot have it back.
+            (SharedStage::Extending { length }, Outcome::Refused { .. })
+                if length == self.wish.length =>
+            {
+                SharedStage::Releasing(SharedEnd::Lost)
             }
             (SharedStage::Extending { .. }, Outcome::Refused { .. }) => SharedStage::Confirmed,
             (SharedStage::Releasing(why) | SharedStage::Ended(why), _) => SharedStage::Ended(why),
@@ -300,19 +320,21 @@ pub(super) fn answered(
     waits.then_some(Happened::SharedAnswered { serial, outcome }).into_iter().collect()
 }
 
-/// The site does not have these any more, as far as it was to keep them.
+/// The site does not have these any more, or has them for another time, as far as it was to keep
+/// them.
 pub(super) fn missing(
     record: &SiteRecord,
     gone: &BTreeSet<Serial>,
+    changed: &BTreeSet<Serial>,
     now: Timestamp,
 ) -> Vec<Happened> {
-    let is_lost = |shared: &&SharedReservation| {
-        shared.stage == SharedStage::Confirmed
-            && !shared.is_over(now)
-            && gone.contains(&shared.serial)
-    };
-    let lost = record.shared.iter().filter(is_lost);
-    lost.map(|shared| Happened::SharedLost { serial: shared.serial }).collect()
+    let kept = record.shared.iter().filter(|shared| shared.stage == SharedStage::Confirmed);
+    let kept = kept.filter(|shared| !shared.is_over(now)).map(|shared| shared.serial);
+    let happened = kept.filter_map(|serial| match gone.contains(&serial) {
+        true => Some(Happened::SharedLost { serial }),
+        false => changed.contains(&serial).then_some(Happened::SharedChanged { serial }),
+    });
+    happened.collect()
 }
 
 /// Somebody looked whether jobs make use of one whose time to be given back has come.
@@ -362,6 +384,10 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
         Happened::SharedUsed { serial } => of(record, serial, &|shared| shared.used = true),
         Happened::SharedUnused { serial } => of(record, serial, &|shared| {
             shared.stage = SharedStage::Releasing(SharedEnd::NoShow);
+        }),
+        // It is asked for what it should have.
+        Happened::SharedChanged { serial } => of(record, serial, &|shared| {
+            shared.stage = SharedStage::Extending { length: shared.wish.length };
         }),
         Happened::SharedLost { serial } => {
             of(record, serial, &|shared| shared.stage = SharedStage::Ended(SharedEnd::Lost));

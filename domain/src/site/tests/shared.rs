@@ -1,5 +1,7 @@
 //! Reservations that jobs share: from an operator's wish to what the site said, and to their end.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::ids::ReservationName;
 use crate::reserve::{Outcome, Serial, StartWindow};
@@ -131,10 +133,56 @@ fn it_lasts_longer_only_once_its_site_has_agreed() {
 }
 
 #[test]
+fn one_that_its_site_moves_when_it_is_extended_goes_back() {
+    let mut bench = Bench::kept("course");
+    let (start, until) = (bench.one("course").lease().unwrap().from, bench.one("course").until());
+    let name = name("course");
+    bench.operate(Operation::ExtendReservation { name, until: until + HOUR }).unwrap();
+    bench.answer(Outcome::Granted { start: start + HOUR });
+    assert_eq!(bench.asked(), Some(SharedQuestion::Release), "its users were told of another");
+    bench.answer(Outcome::Done);
+    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::WrongStart));
+}
+
+#[test]
+fn jobs_that_wait_are_turned_away_by_another_that_is_not_for_them() {
+    let mut bench = Bench::kept("course");
+    let other = KeyName::new("other").unwrap();
+    assert_eq!(bench.one("course").turns_away(&other, bench.now), None);
+    bench.operate(Operation::CancelReservation { name: name("course") }).unwrap();
+    assert_eq!(bench.one("course").turns_away(&other, bench.now), Some("has ended"));
+    bench.answer(Outcome::Done);
+    let wish = SharedWish { allowed: [key()].into(), ..bench.wish("course") };
+    bench.operate(Operation::Reserve(Box::new(wish))).unwrap();
+    assert_eq!(bench.one("course").turns_away(&other, bench.now), Some("is not for its key"));
+    assert_eq!(bench.one("course").turns_away(&key(), bench.now), None);
+}
+
+#[test]
+fn one_that_its_site_has_for_another_time_is_put_right_or_goes_back() {
+    let mut bench = Bench::kept("course");
+    let lease = bench.one("course").lease().unwrap();
+    let late = || SiteCommand::SharedMissing { gone: [].into(), changed: [Serial(1)].into() };
+    bench.tell(late()).unwrap();
+    assert_eq!(bench.asked(), Some(SharedQuestion::Extend(HOUR)));
+    bench.answer(Outcome::Granted { start: lease.from });
+    assert_eq!(bench.one("course").lease(), Some(lease));
+    assert_eq!(bench.one("course").stage, SharedStage::Confirmed);
+    bench.tell(late()).unwrap();
+    bench.answer(Outcome::Refused { next: None });
+    assert_eq!(bench.asked(), Some(SharedQuestion::Release), "others have its time by now");
+    bench.answer(Outcome::Done);
+    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::Lost));
+}
+
+#[test]
 fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
     let mut bench = Bench::kept("course");
     assert_eq!(bench.want("course"), Err(Rejection::ReservationExists));
-    let gone = |serial| SiteCommand::SharedMissing { gone: [Serial(serial)].into() };
+    let gone = |serial| SiteCommand::SharedMissing {
+        gone: [Serial(serial)].into(),
+        changed: BTreeSet::new(),
+    };
     assert_eq!(bench.tell(gone(7)), Ok(Vec::new()));
     bench.tell(gone(1)).unwrap();
     assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::Lost));
