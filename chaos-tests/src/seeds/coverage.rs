@@ -56,8 +56,7 @@ fn steps_at_site(kind: Kind) -> Vec<&'static str> {
         Kind::Drained => vec!["queued"],
         Kind::Forgets => vec!["queued", "starting", "at-gate", "running"],
         Kind::Link | Kind::Corrupts | Kind::DiskFull => vec!["copying"],
-        // Only some tests have sites that grant reservations.
-        Kind::LosesLeases => Vec::new(),
+        Kind::LosesLeases => vec!["granted", "confirmed"],
         // The others turn callers away: they strike whatever stands there.
         _ => STEPS.into_iter().chain(["copying"]).collect(),
     }
@@ -65,8 +64,8 @@ fn steps_at_site(kind: Kind) -> Vec<&'static str> {
 
 /// Calls to a site that a control plane makes by itself.
 fn calls() -> impl Iterator<Item = CallKind> {
-    // Only in some tests sites grant reservations, and none takes uploads.
-    let asked_for = [CallKind::Read, CallKind::RoundTrip, CallKind::Reserve, CallKind::Upload];
+    // None takes uploads.
+    let asked_for = [CallKind::Read, CallKind::RoundTrip, CallKind::Upload];
     CallKind::ALL.into_iter().filter(move |call| !asked_for.contains(call))
 }
 

@@ -18,7 +18,6 @@ use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind};
 use cospan_domain::job::table::allowed;
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placed::Placement;
-use cospan_domain::queue::QueueParameters;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::{AttemptId, SiteRecord};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -98,8 +97,8 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Nothing yet. `cut_offs`: times in which no site answers.
-    pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>, queue: QueueParameters) -> Self {
-        Self { cut_offs, queues: Queues::new(queue), ..Self::default() }
+    pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>, queues: Queues) -> Self {
+        Self { cut_offs, queues, ..Self::default() }
     }
 
     /// Another control plane begins to run.

@@ -18,7 +18,6 @@ mod isolation;
 pub mod oracle;
 mod peers;
 mod preemptions;
-#[cfg(test)]
 mod promised;
 mod promises;
 mod queueing;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cospan_domain::acquire::ReservationWish;
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
-use rand::Rng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 use super::scenario::{BEGINS, HOUR, MINUTE, Scenario, UserAction};
 use cospan_simulator::kinds::Kind;
@@ -15,6 +15,19 @@ use cospan_simulator::world::trouble::Trouble;
 
 /// Times at which sites lose what they granted, in one run at most.
 const MANY_LOSSES: usize = 8;
+
+/// Tells the stream apart.
+const PROMISES: u64 = 0x7072_6f6d_6973;
+/// How many of the runs have promises.
+const SHARE: f64 = 0.3;
+
+/// Lets some runs have promises; the adapter of Slurm asks for none.
+pub(super) fn draw_promises(scenario: &mut Scenario) {
+    let mut chance = StdRng::seed_from_u64(scenario.seed ^ PROMISES);
+    if !scenario.by_slurm && chance.random_bool(SHARE) {
+        promise(scenario, &mut chance);
+    }
+}
 
 /// Lets sites promise starts, and users ask for them.
 pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {

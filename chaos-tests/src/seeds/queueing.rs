@@ -46,12 +46,14 @@ pub(super) struct Queues {
     /// Jobs that it promoted, and when.
     promoted: BTreeMap<JobId, Timestamp>,
     begun: Timestamp,
+    /// Sites promise processors for later: who is over by then may pass who is not.
+    promises: bool,
 }
 
 impl Queues {
     /// Nobody waits yet.
-    pub(super) fn new(parameters: QueueParameters) -> Self {
-        Self { parameters, ..Self::default() }
+    pub(super) fn new(parameters: QueueParameters, promises: bool) -> Self {
+        Self { parameters, promises, ..Self::default() }
     }
 
     /// A control plane begins to run, by its clock: it counts anew.
@@ -91,7 +93,8 @@ impl Queues {
             self.waiting.remove(&job.id);
             return;
         };
-        if job.frozen_by.is_some() || job.held.is_some() {
+        // Who is promised a start does not wait for what is idle.
+        if job.frozen_by.is_some() || job.held.is_some() || job.reservation_wish().is_some() {
             self.waiting.remove(&job.id);
             return;
         }
@@ -175,7 +178,9 @@ impl Queues {
         let mut lost = None;
         for (other, waiting) in &mut self.waiting {
             let ready = long_ago(waiting.ready);
+            let lasts = |spec: &JobSpec| self.promises.then_some(spec.wall_time);
             let same = decided_here
+                && lasts(&waiting.spec) == lasts(&placed.spec)
                 && waiting.class == placed.class
                 && !waiting.avoids
                 && !placed.avoids
@@ -227,7 +232,7 @@ mod tests {
             avoids: false,
             overtaken: None,
         };
-        let mut queues = Queues::new(parameters);
+        let mut queues = Queues::new(parameters, false);
         queues.waiting.insert(id, waiting);
         let wrong = queues.promote(id, Priority::SuperHigh, at);
         assert!(wrong.is_some_and(|wrong| wrong.contains("from the last")));

@@ -25,6 +25,7 @@ use super::holds::wrongly_held;
 use super::in_vain;
 use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
+use super::queueing::Queues;
 use super::rest::{is_at_rest, wait_in_vain};
 use super::rival::plant_others;
 use super::scenario::{BEGINS, Scenario, UserAction};
@@ -107,7 +108,9 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let environment = environment(&scenario, instance)?;
     let scenario = Arc::new(scenario);
     let known = Rc::new(RefCell::new(Known::default()));
-    let mut seen = Seen::new(scenario.plain_cut_offs(), scenario.queue.clone());
+    let promises = scenario.sites.iter().any(|site| site.reserves);
+    let queues = Queues::new(scenario.queue.clone(), promises);
+    let mut seen = Seen::new(scenario.plain_cut_offs(), queues);
     seen.staging.clone_from(&scenario.staging);
     let seen = Rc::new(RefCell::new(seen));
     let undisturbed = |begins| {

@@ -19,6 +19,7 @@ use rand::{Rng, SeedableRng};
 
 use super::crowds::Crowd;
 use super::disks::draw_disk;
+use super::promised::draw_promises;
 use super::rare_options::{
     RareOptions, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
 };
@@ -260,6 +261,7 @@ impl Scenario {
             None => {
                 draw_rivals(&mut scenario);
                 draw_queues(seed, &mut scenario.sites);
+                draw_promises(&mut scenario);
             }
         }
         Ok(scenario)
