@@ -33,6 +33,8 @@ mod restart_tests;
 #[cfg(test)]
 mod retention_tests;
 pub mod settings;
+#[cfg(test)]
+mod shared_tests;
 mod site;
 #[cfg(test)]
 mod site_tests;

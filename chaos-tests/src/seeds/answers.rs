@@ -45,6 +45,13 @@ pub(super) fn untrue(
                 .into_iter()
                 .collect()
         }
+        (UserAction::Reserve(sites, wish), Ok(_)) => {
+            let named = sites.iter().filter_map(|site| {
+                view.sites.get(&scenario.sites[*site].name)?.shared_named(&wish.name)
+            });
+            let untrue = (named.count() == 0).then(|| format!("{} is reserved nowhere", wish.name));
+            untrue.into_iter().collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -62,7 +69,10 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
         UserAction::Raise(_, to) => job.priority >= *to,
         // It may have been sought since, and not found.
         UserAction::Promise(_, wish) => wish.is_some() || job.reservation_wish().is_none(),
-        UserAction::Submit(..) | UserAction::Site(..) | UserAction::File(..) => true,
+        UserAction::Submit(..)
+        | UserAction::Site(..)
+        | UserAction::Reserve(..)
+        | UserAction::File(..) => true,
     }
 }
 

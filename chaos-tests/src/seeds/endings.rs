@@ -102,6 +102,12 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
     if spec.run.reservation.is_some() {
         return None;
     }
+    // Or it named one that is no more, which its user was told.
+    if let (Some(name), Phase::Failed { reason, .. }) = (&spec.run.within, &job.phase)
+        && reason.starts_with(&format!("its reservation {name} "))
+    {
+        return None;
+    }
     let reads = spec.components.iter().any(|component| component.file_refs().next().is_some());
     let tries = spec.max_placement_tries.is_some() || spec.max_claim_tries.is_some();
     if reads || tries || !spec.rerunnable {

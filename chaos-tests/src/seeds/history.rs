@@ -29,6 +29,7 @@ use super::holds::Holds;
 use super::preemptions::Preemptions;
 use super::promises;
 use super::queueing::Queues;
+use super::sharing::{self, Sharing};
 use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
 use super::supervision::Held;
@@ -69,6 +70,10 @@ pub(super) struct Seen {
     own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// What it wrote about times at gates.
     pub(super) accounts: Accounts,
+    /// The starts that rounds were promised.
+    pub(super) windows: promises::Windows,
+    /// Reservations that jobs share.
+    pub(super) sharing: Sharing,
     /// When jobs were held after internal errors, and released.
     pub(super) held: Held,
     owed: BTreeMap<(JobId, ComponentIndex), Charge>,
@@ -113,6 +118,7 @@ impl Seen {
         self.counters = Counters::default();
         self.queues.begin(its_now);
         self.preemptions.begin(view, its_now);
+        view.sites.values().for_each(|site| self.sharing.learn(site));
         self.holds.begin(view);
     }
 
@@ -163,6 +169,7 @@ impl Seen {
                 self.last.insert(new.id, new.clone());
             }
             Change::Site { old, new } => {
+                self.sharing.learn(new);
                 self.sites.insert(new.site.clone(), (now, new.clone()));
                 let Some(old) = old else { return };
                 let parameters = SiteParameters::default();
@@ -185,6 +192,11 @@ impl Seen {
             self.accounts.note(&folded, event, ahead_ms);
             let from = folded.phase.kind();
             evolve(&mut folded, event);
+            if let (Happened::JobPlaced { round, .. }, Some(wish)) =
+                (&event.what, folded.reservation_wish())
+            {
+                self.windows.insert((new.id, *round), wish.window);
+            }
             let (name, to) = (event.what.name(), folded.phase.kind());
             if name == "JobPlaced" && folded.frozen_by.is_some() {
                 self.break_rule("a frozen job was placed", new, name);
@@ -344,6 +356,7 @@ pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, 
                     plane_run.clock_ahead_ms,
                 );
                 let broken = promises::not_held(&plane_run, &committed.change).into_iter();
+                let broken = broken.chain(sharing::not_held(&plane_run, &committed.change));
                 let told = broken.map(|text| format!("what was promised is not held: {text}"));
                 seen.violations.extend(told);
                 if matches!(*committed.change, Change::Copy { .. }) {

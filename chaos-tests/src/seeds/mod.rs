@@ -27,6 +27,8 @@ mod rival;
 pub mod run;
 pub mod scenario;
 pub mod scenes;
+mod shared_drawn;
+mod sharing;
 mod sites;
 mod staging;
 mod stalls;

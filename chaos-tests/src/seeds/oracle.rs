@@ -10,12 +10,14 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::spec::{JobSpec, Request};
 use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::reserve::StartWindow;
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, Accounts};
 use super::peers::{is_parallel, misled};
 use super::promises;
+use super::sharing::{self, Sharing};
 use super::starts::{Start, Starts, clock_steps, torn};
 use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
@@ -48,6 +50,10 @@ pub struct Evidence<'a> {
     pub accounts: &'a Accounts,
     /// How far apart the clocks of the control planes were at most.
     pub clocks_apart: DurationMs,
+    /// The starts that rounds were promised.
+    pub windows: &'a BTreeMap<(JobId, Round), StartWindow>,
+    /// What was recorded of reservations that jobs share.
+    pub shared: &'a Sharing,
     /// The catalogue when all had come to rest, if it has.
     pub files: Option<&'a BTreeMap<LogicalName, Arc<FileRecord>>>,
 }
@@ -128,6 +134,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("a time is misstated", mistimed(&whole, &lives, evidence));
     check("a site is oversubscribed", oversubscribed(evidence.world));
     check("another's reservation was used", promises::claimed_by_others(evidence));
+    check("another's reservation was used", sharing::used_by_others(evidence));
     check("a promised start was not kept", promises::begun_at_other_times(evidence));
     check("an attempt was left behind", left_behind(evidence));
     check("a content or partial copy was left behind", left_data(evidence));

@@ -33,10 +33,7 @@ pub(super) fn draw_promises(scenario: &mut Scenario) {
 pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
     // Its adapter asks for none.
     scenario.by_slurm = false;
-    for site in &mut scenario.sites {
-        site.reserves = chance.random_bool(0.8);
-        site.queues &= !site.reserves;
-    }
+    grant(scenario, chance);
     let has_budgets = !scenario.staging.is_empty();
     let submitted = first_submissions(scenario);
     let in_sweeps: BTreeSet<usize> =
@@ -58,6 +55,19 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
     }
     scenario.actions.extend(changes);
     scenario.actions.sort_by_key(|(at, _)| *at);
+    lose_leases(scenario, chance);
+}
+
+/// Lets most of the sites promise processors.
+pub(super) fn grant(scenario: &mut Scenario, chance: &mut StdRng) {
+    for site in &mut scenario.sites {
+        site.reserves = chance.random_bool(0.8);
+        site.queues &= !site.reserves;
+    }
+}
+
+/// Lets sites lose what they granted, and grant something else.
+pub(super) fn lose_leases(scenario: &mut Scenario, chance: &mut StdRng) {
     let length = scenario.calm_at.since(BEGINS).0;
     for _ in 0..chance.random_range(0..=MANY_LOSSES) {
         let at = BEGINS + DurationMs(chance.random_range(0..length));
@@ -70,7 +80,8 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
     }
 }
 
-fn first_submissions(scenario: &Scenario) -> BTreeMap<usize, Timestamp> {
+/// When each job is submitted first.
+pub(super) fn first_submissions(scenario: &Scenario) -> BTreeMap<usize, Timestamp> {
     let mut first = BTreeMap::new();
     for (at, action) in &scenario.actions {
         if let UserAction::Submit(number, _) = action {

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cospan_actors::api::View;
 use cospan_actors::journal::Change;
-use cospan_domain::ids::{ComponentIndex, InstanceId, JobId};
+use cospan_domain::ids::{ComponentIndex, InstanceId, JobId, Round, Tag};
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::state::{Job, Phase, PhaseKind};
 use cospan_domain::reserve::{ReservationTag, StartWindow};
@@ -12,6 +13,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::oracle::Evidence;
 use super::scenario::MINUTE;
+use super::sharing;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::Deed;
@@ -52,9 +54,15 @@ fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
 }
 
 /// Reservations of ours that sites hold although nobody needs them any more.
-pub(super) fn left_behind(world: &World, instance: InstanceId, now: Timestamp) -> Vec<String> {
+pub(super) fn left_behind(
+    world: &World,
+    view: &View,
+    instance: InstanceId,
+    now: Timestamp,
+) -> Vec<String> {
     let of_site = world.sites().iter().flat_map(|site| {
         let ours = site.leases().filter(|(tag, _)| tag.instance == instance);
+        let ours = ours.filter(|(tag, _)| !sharing::is_for_others(view, site.name(), **tag));
         // One that is over is forgotten when the site is asked next.
         let lives = ours.filter(|(_, lease)| {
             now < lease.span.to && lease.expires.is_none_or(|expires| now < expires)
@@ -64,11 +72,13 @@ pub(super) fn left_behind(world: &World, instance: InstanceId, now: Timestamp) -
     of_site.collect()
 }
 
-/// Reservations that another component used, or another job.
+/// Reservations of one job that another component used, or another job.
 pub(super) fn claimed_by_others(evidence: &Evidence<'_>) -> Vec<String> {
     let mut users: BTreeMap<ReservationTag, BTreeSet<(JobId, ComponentIndex)>> = BTreeMap::new();
     for entry in evidence.world.ledger().entries() {
-        if let Deed::Reserved(lease) = entry.deed {
+        if let Deed::Reserved(lease) = entry.deed
+            && !lease.is_shared()
+        {
             users.entry(lease).or_default().insert((entry.tag.job, entry.tag.component));
         }
     }
@@ -79,26 +89,60 @@ pub(super) fn claimed_by_others(evidence: &Evidence<'_>) -> Vec<String> {
     wrong.map(|(lease, users)| format!("{lease} was used by {users:?}")).collect()
 }
 
-/// Jobs that were promised a start, and began at another one.
+/// The starts that were promised to each round of a job when it was placed.
+pub(super) type Windows = BTreeMap<(JobId, Round), StartWindow>;
+
+/// Jobs that were promised a start, and began at another one. What a round was promised is judged,
+/// not what was promised to a later one after it had come to nothing.
 pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
     let judged = evidence.jobs.values().filter(|_| evidence.clocks_apart == DurationMs::ZERO);
     let judged = judged.filter(|job| job.phase.kind() == PhaseKind::Finished);
-    let wrong =
-        judged.filter_map(|job| {
-            let wish = job.reservation_wish()?;
-            let began =
-                evidence.world.ledger().entries().iter().filter(|entry| {
-                    entry.tag.instance == evidence.instance && entry.tag.job == job.id
-                });
-            let began = began.filter(|entry| entry.deed == Deed::Began).map(|entry| entry.at);
-            // A component that failed is restarted alone whenever there is a place for it.
-            let all = if job.spec.run.restart_scope == RestartScope::Job { usize::MAX } else { 1 };
-            let began = began.take(all);
-            let StartWindow { earliest, latest } = wish.window;
-            let early = began.clone().any(|at| at < earliest);
-            let late = began.max().is_some_and(|at| at > latest + LATE_MAX);
-            let what = if early { "early" } else { "late" };
-            (early || late).then(|| format!("job {} began too {what}", job.id))
-        });
+    let mut rounds: BTreeMap<Tag, Round> = BTreeMap::new();
+    let mut begun: BTreeMap<JobId, Vec<(Timestamp, Round)>> = BTreeMap::new();
+    let entries = evidence.world.ledger().entries().iter();
+    for entry in entries.filter(|entry| entry.tag.instance == evidence.instance) {
+        match (&entry.deed, rounds.get(&entry.tag)) {
+            (Deed::Opened(round, _), None) => drop(rounds.insert(entry.tag, *round)),
+            (Deed::Began, Some(round)) => {
+                begun.entry(entry.tag.job).or_default().push((entry.at, *round));
+            }
+            _ => {}
+        }
+    }
+    let wrong = judged.flat_map(|job| {
+        let begun = begun.get(&job.id).map(Vec::as_slice).unwrap_or_default();
+        // A component that failed is restarted alone whenever there is a place for it.
+        let all = if job.spec.run.restart_scope == RestartScope::Job { usize::MAX } else { 1 };
+        begun
+            .iter()
+            .take(all)
+            .filter_map(|(at, round)| wrongly_begun(job.id, *round, *at, evidence.windows))
+    });
     wrong.collect()
+}
+
+fn wrongly_begun(job: JobId, round: Round, at: Timestamp, promised: &Windows) -> Option<String> {
+    let StartWindow { earliest, latest } = *promised.get(&(job, round))?;
+    let late = || (at > latest + LATE_MAX).then_some("late");
+    let what = (at < earliest).then_some("early").or_else(late)?;
+    Some(format!("job {job} began too {what} in round {}", round.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_judged_by_what_its_own_round_was_promised() {
+        let (job, hour) = (JobId(1), |hours: u64| Timestamp(hours * 3_600_000));
+        let window = |from| StartWindow::new(hour(from), hour(from + 1));
+        // It began as promised, came to nothing, and was moved before it was placed again.
+        let promised = [((job, Round(1)), window(1)), ((job, Round(2)), window(5))].into();
+        let judge = |round, at| wrongly_begun(job, Round(round), at, &promised);
+        assert_eq!(judge(1, hour(1)), None);
+        assert_eq!(judge(2, hour(5)), None);
+        assert!(judge(2, hour(1)).is_some_and(|wrong| wrong.contains("too early")));
+        assert!(judge(1, hour(5)).is_some_and(|wrong| wrong.contains("too late")));
+        assert_eq!(judge(3, hour(1)), None, "nothing was promised to that round");
+    }
 }

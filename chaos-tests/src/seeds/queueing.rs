@@ -93,8 +93,9 @@ impl Queues {
             self.waiting.remove(&job.id);
             return;
         };
-        // Who is promised a start does not wait for what is idle.
-        if job.frozen_by.is_some() || job.held.is_some() || job.reservation_wish().is_some() {
+        // Who is promised a start, or shares a reservation, does not wait for what is idle.
+        let promised = job.reservation_wish().is_some() || job.shares().is_some();
+        if job.frozen_by.is_some() || job.held.is_some() || promised {
             self.waiting.remove(&job.id);
             return;
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cospan_domain::acquire::ReservationWish;
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
@@ -40,6 +40,9 @@ const RIVAL_MS_MAX: u64 = 20 * MINUTE;
 /// Processors that even the smallest site has, beside those that others hold all the time.
 pub(super) const ALWAYS_IDLE: u32 = 4;
 
+/// Whose jobs there are.
+pub const USERS: [&str; 3] = ["alice", "bob", "dora"];
+
 /// Who may be told of the end of jobs.
 pub const TARGETS: [&str; 2] = ["pager", "team"];
 
@@ -69,6 +72,10 @@ pub struct RareOptions {
     pub notifies: bool,
     /// The start that it is to be promised.
     pub promised: Option<ReservationWish>,
+    /// The reservation that it shares with others.
+    pub within: Option<ReservationName>,
+    /// Whose it is.
+    pub user: &'static str,
 }
 
 impl Default for RareOptions {
@@ -85,6 +92,8 @@ impl Default for RareOptions {
             max_claim_tries: None,
             notifies: false,
             promised: None,
+            within: None,
+            user: USERS[0],
         }
     }
 }
@@ -121,6 +130,8 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             max_claim_tries: most(claims, &mut chance),
             notifies: teller.random_bool(0.2),
             promised: None,
+            within: None,
+            user: USERS[0],
         };
         let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
         let constraint = (choosy && small && choice.random_bool(0.3))

@@ -11,6 +11,7 @@ use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
 
 use super::promises;
+use super::sharing;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::jobs::job;
 
@@ -51,9 +52,11 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     ensure!(leaks.is_empty(), "what is deducted is owned by no job: {leaks:?}");
     let (open, shown) = (shared.deductions.open(), shared.metrics.provisional_plans.get());
     ensure!((open, shown) == (0, 0), "{open} plans are open at rest, and {shown} are shown");
-    let leases =
-        plane_run.world.read(|world| promises::left_behind(world, instance, plane_run.clock.now()));
+    let now = plane_run.clock.now();
+    let leases = plane_run.world.read(|world| promises::left_behind(world, &view, instance, now));
     ensure!(leases.is_empty(), "reservations were left behind: {leases:?}");
+    let wrong = sharing::disagreements(plane_run, instance);
+    ensure!(wrong.is_empty(), "what is kept is not as it is recorded: {wrong:?}");
     for (site, held) in &view.holdings {
         ensure!(held.is_empty(), "ended jobs hold something at {site}");
     }
@@ -67,7 +70,6 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
         ensure!(lost.is_none(), "nobody had message {lost:?} about {}", site.site);
         ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
     }
-    let now = plane_run.clock.now();
     for site in plane_run.plane.sites() {
         let is_well = matches!(
             site.state,

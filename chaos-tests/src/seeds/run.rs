@@ -427,6 +427,8 @@ fn judged(
             files: seen.files.as_ref(),
             jobs: &seen.last,
             accounts: &seen.accounts,
+            windows: &seen.windows,
+            shared: &seen.sharing,
             clocks_apart: clocks_apart(scenario),
         })
     });

@@ -12,6 +12,7 @@ use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::site::command::Operation;
+use cospan_domain::site::shared::SharedWish;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
@@ -23,6 +24,7 @@ use super::promised::draw_promises;
 use super::rare_options::{
     RareOptions, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
 };
+use super::shared_drawn::draw_shared;
 use super::staging::draw_staging;
 use super::stalls::draw_stalls;
 use super::sweeps::{DrawnSweep, draw_sweeps};
@@ -82,6 +84,9 @@ pub enum UserAction {
     Raise(usize, Priority),
     /// An operator orders something about the site with this number.
     Site(usize, Operation),
+    /// Operators have processors reserved that jobs share, at these sites at the same moment: one
+    /// of them may.
+    Reserve(Vec<usize>, Box<SharedWish>),
     /// Says that the file with this number is not at one of its sites any more, or that
     /// it is again.
     File(usize, SiteName, bool),
@@ -262,6 +267,7 @@ impl Scenario {
                 draw_rivals(&mut scenario);
                 draw_queues(seed, &mut scenario.sites);
                 draw_promises(&mut scenario);
+                draw_shared(&mut scenario)?;
             }
         }
         Ok(scenario)
@@ -293,7 +299,7 @@ impl Scenario {
         let crowd = Crowd::of(self.seed, self.sites.len());
         let stalls = self.stalls.map(|stalls| stalls.to_string());
         format!(
-            "seed {}: {} sites{}, {} jobs{} under {} and {}, {} quotas, {} queues, {} promises, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
+            "seed {}: {} sites{}, {} jobs{} under {} and {}, {} quotas, {} queues, {} promises, {} within, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
             self.seed,
             self.sites.len(),
             if self.by_slurm { " under Slurm" } else { "" },
@@ -304,6 +310,7 @@ impl Scenario {
             self.quotas.len(),
             self.sites.iter().filter(|site| site.queues).count(),
             self.jobs.iter().filter(|job| job.rare_options.promised.is_some()).count(),
+            self.jobs.iter().filter(|job| job.rare_options.within.is_some()).count(),
             self.actions.len(),
             self.kills.len(),
             self.fault_rates.way_max.0,

@@ -24,6 +24,8 @@ use cospan_simulator::control_plane_run::ControlPlaneRun;
 const EVERY: DurationMs = DurationMs(15_000);
 /// Looks until the folds of the view are folded afresh: that takes its time.
 const FOLDED_EVERY: u32 = 20;
+/// Processors that are promised to others before a job and so much more is over are not for it.
+const LONGER: DurationMs = DurationMs(3_600_000);
 /// Sites tell what is idle, and decisions are written, at most so late.
 const LATE: DurationMs = DurationMs(300_000);
 
@@ -114,7 +116,8 @@ impl Tried {
         let waits = |job: &&Arc<Job>| {
             let ready =
                 matches!(job.phase, Phase::Queued { not_before, .. } if not_before <= its_now);
-            let alone = job.spec.run.task.is_none();
+            let promised = job.reservation_wish().is_some() || job.shares().is_some();
+            let alone = job.spec.run.task.is_none() && !promised;
             ready && alone && job.frozen_by.is_none() && job.held.is_none()
         };
         let waiting: BTreeMap<JobId, &Arc<Job>> =
@@ -196,8 +199,9 @@ impl Withheld {
 /// many processors are idle and nobody is about to take them.
 fn rooms(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<(JobId, SiteName)> {
     let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
-    let waiting: Vec<_> =
-        view.jobs.values().filter_map(|job| Some((job.id, plainly_waits(job, now)?))).collect();
+    let lasts = |job: &Job| plane_run.plane.hold_max() + job.spec.wall_time + LONGER;
+    let plain = |job: &Arc<Job>| Some((job.id, plainly_waits(job, now)?, lasts(job)));
+    let waiting: Vec<_> = view.jobs.values().filter_map(plain).collect();
     if waiting.is_empty() || plane_run.plane.isolated() {
         return Vec::new();
     }
@@ -208,15 +212,17 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<(JobId, SiteNa
             && !scenario.quotas.contains_key(&site.name)
     });
     plane_run.world.read(|world| {
-        let idle = well.filter_map(|standing| {
+        let sites = well.filter_map(|standing| {
             let site = world.sites().iter().find(|site| *site.name() == standing.name)?;
-            let idle = site.spare_processors()?;
-            Some((&standing.name, idle.saturating_sub(promised(&view, &standing.name))))
+            Some((site, promised(&view, &standing.name)))
         });
-        let idle: Vec<_> = idle.collect();
-        let rooms = waiting.iter().flat_map(|(job, processors)| {
-            let sites = idle.iter().filter(|(_, idle)| idle >= processors);
-            sites.map(|(site, _)| (*job, (*site).clone()))
+        let sites: Vec<_> = sites.collect();
+        let rooms = waiting.iter().flat_map(|(job, processors, lasts)| {
+            let roomy = sites.iter().filter(|(site, promised)| {
+                let spare = site.spare_for(*lasts, world.now());
+                spare.is_some_and(|spare| spare.saturating_sub(*promised) >= *processors)
+            });
+            roomy.map(|(site, _)| (*job, site.name().clone()))
         });
         rooms.collect()
     })
@@ -227,7 +233,9 @@ fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
     let Phase::Queued { not_before, .. } = job.phase else { return None };
     let [component] = &job.spec.components[..] else { return None };
     let free = job.frozen_by.is_none() && job.held.is_none() && not_before <= now;
-    let limited = job.spec.run.task.is_some();
+    // Who is promised a start, or shares a reservation, does not wait for what is idle.
+    let promised = job.reservation_wish().is_some() || job.shares().is_some();
+    let limited = job.spec.run.task.is_some() || promised;
     let avoids = job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some());
     let plain = component.file_refs().next().is_none() && component.constraints.is_empty();
     let anywhere = matches!(job.spec.request, Request::NonFixed) && job.spec.rerunnable;

@@ -19,12 +19,13 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::runner::RestartScope;
+use cospan_domain::site::command::Operation;
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
 use super::answers::untrue;
 use super::peers::draw_peers;
-use super::rare_options::{RareOptions, TARGETS};
+use super::rare_options::{RareOptions, TARGETS, USERS};
 use super::scenario::{Scenario, UserAction};
 use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
@@ -48,6 +49,8 @@ pub(super) struct Known {
     pub(super) complaints: Vec<String>,
     /// A job that waited at rest, and was cancelled.
     pub(super) waited: Option<JobId>,
+    /// Jobs that cannot run within the reservation that they named: their users do without.
+    without: BTreeSet<usize>,
     files_done: BTreeSet<(usize, SiteName)>,
     next_deal: usize,
 }
@@ -75,14 +78,17 @@ pub(super) async fn action(
             return register_files(&plane_run, &scenario, &known, &tally).await;
         };
         plane_run.until(*at).await;
-        let asked = ask(action, &scenario, &known.borrow())?;
-        let Some(ask) = asked else {
+        let asks = asks(action, &scenario, &known.borrow())?;
+        if asks.is_empty() {
             known.borrow_mut().next_deal += 1;
             continue;
-        };
+        }
         let struck = strikes_at(action, &plane_run, &known.borrow());
-        let times = if let UserAction::Submit(_, times) = action { *times } else { 1 };
-        let all = (0..times).map(|_| command(&plane_run, &ask, &tally));
+        let (user, times) = match action {
+            UserAction::Submit(number, times) => (user_of(*number, &scenario), *times),
+            _ => (USERS[0], 1),
+        };
+        let all = (0..times).flat_map(|_| &asks).map(|ask| command(&plane_run, user, ask, &tally));
         let given_up = plane_run.until(plane_run.clock.now() + ANSWERED_WITHIN);
         let answers = tokio::select! {
             biased;
@@ -94,6 +100,9 @@ pub(super) async fn action(
         }
         struck.into_iter().for_each(|(kind, step)| tally.count(kind, step));
         let mut known = known.borrow_mut();
+        if known.does_without(action, &answers, &scenario) {
+            continue;
+        }
         known.next_deal += 1;
         for answer in answers {
             known.complaints.extend(untrue(action, &answer, &scenario, &plane_run.plane.view()));
@@ -115,7 +124,10 @@ fn strikes_at(
         UserAction::Freeze(number, true) => (Kind::Freeze, number),
         UserAction::Freeze(number, false) => (Kind::Thaw, number),
         UserAction::Raise(number, _) => (Kind::Raise, number),
-        UserAction::Promise(..) | UserAction::Site(..) | UserAction::File(..) => return None,
+        UserAction::Promise(..)
+        | UserAction::Site(..)
+        | UserAction::Reserve(..)
+        | UserAction::File(..) => return None,
     };
     let id = known.acknowledged.get(number)?;
     let view = plane_run.plane.view();
@@ -125,10 +137,11 @@ fn strikes_at(
 /// Asks until there is an answer that is not "busy".
 async fn command(
     plane_run: &ControlPlaneRun,
+    user: &str,
     ask: impl Fn() -> Ask,
     tally: &Tally,
 ) -> Result<ApiAnswer, ApiRefusal> {
-    let by = KeyName::new("alice").map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
+    let by = KeyName::new(user).map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
     loop {
         match plane_run.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
             Err(ApiRefusal::Busy { .. }) => {
@@ -163,7 +176,8 @@ async fn register_files(
                 reaches_all: false,
             };
             // A site that does not answer is asked again: users are patient.
-            while !plane_run.kill_switch.is_dead() && command(plane_run, ask, tally).await.is_err()
+            while !plane_run.kill_switch.is_dead()
+                && command(plane_run, USERS[0], ask, tally).await.is_err()
             {
                 tokio::time::sleep(Duration::from_secs(30)).await;
             }
@@ -182,13 +196,34 @@ pub(super) fn logical_name(number: usize) -> Result<LogicalName> {
 
 type MakeAsk = Box<dyn Fn() -> Ask>;
 
+/// What is asked at the same moment.
+fn asks(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Vec<MakeAsk>> {
+    let UserAction::Reserve(sites, wish) = action else {
+        return Ok(ask(action, scenario, known)?.into_iter().collect());
+    };
+    let reserve = |site: &usize| -> MakeAsk {
+        let (site, order) = (scenario.sites[*site].name.clone(), Operation::Reserve(wish.clone()));
+        Box::new(move || Ask::Site(site.clone(), order.clone()))
+    };
+    Ok(sites.iter().map(reserve).collect())
+}
+
+fn user_of(number: usize, scenario: &Scenario) -> &'static str {
+    scenario.jobs[number].rare_options.user
+}
+
 fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk>> {
     let id = |number: &usize| known.acknowledged.get(number).copied();
     Ok(match action {
         UserAction::Submit(number, _) => {
             let sweep = scenario.sweeps.iter().find(|sweep| sweep.first == *number);
             let numbers = sweep.map_or(*number..*number + 1, DrawnSweep::numbers);
-            let all: Vec<_> = numbers.map(|n| submission(n, scenario)).collect::<Result<_>>()?;
+            let mut all: Vec<_> =
+                numbers.map(|n| submission(n, scenario)).collect::<Result<_>>()?;
+            if known.without.contains(number) {
+                let specs = all.iter_mut().map(|one| Arc::make_mut(&mut one.spec));
+                specs.for_each(|spec| spec.run.within = None);
+            }
             Some(Box::new(move || Ask::Submit(all.clone())))
         }
         UserAction::Cancel(number) => {
@@ -218,6 +253,7 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
             let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
             Some(Box::new(move || Ask::Site(site.clone(), order.clone())))
         }
+        UserAction::Reserve(..) => None,
         UserAction::File(number, site, is_there) => {
             Some(file_ask(*number, site, *is_there, scenario)?)
         }
@@ -323,11 +359,25 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
         spec.run.restart_scope = RestartScope::Component;
     }
     spec.run.reservation = rare_options.promised;
+    spec.run.within.clone_from(&rare_options.within);
     spec.max_placement_tries = rare_options.max_placement_tries;
     spec.max_claim_tries = rare_options.max_claim_tries;
 }
 
 impl Known {
+    /// Whether a job was refused that named a reservation: it is submitted again without.
+    fn does_without(
+        &mut self,
+        action: &UserAction,
+        answers: &[Result<ApiAnswer, ApiRefusal>],
+        scenario: &Scenario,
+    ) -> bool {
+        let UserAction::Submit(number, _) = action else { return false };
+        let named = scenario.jobs[*number].rare_options.within.is_some();
+        let refused = |answer| matches!(answer, &Err(ApiRefusal::Invalid { .. }));
+        named && answers.iter().all(refused) && self.without.insert(*number)
+    }
+
     fn learn(
         &mut self,
         action: &UserAction,

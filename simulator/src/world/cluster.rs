@@ -172,6 +172,12 @@ impl Cluster {
         (self.batch.queued() == 0 && !self.ailments.hinder()).then(|| self.batch.idle())
     }
 
+    /// Those of them that nobody is promised for so long from now.
+    pub fn spare_for(&self, length: DurationMs, now: Timestamp) -> Option<u32> {
+        let spare = self.spare_processors();
+        spare.map(|idle| if self.grants() { idle.min(self.free_for(length, now)) } else { idle })
+    }
+
     /// Its load since the beginning.
     pub fn load(&self) -> &[LoadStep] {
         &self.load

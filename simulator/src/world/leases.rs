@@ -78,16 +78,26 @@ impl Cluster {
     }
 
     fn book(&mut self, now: Timestamp) -> Result<Book, SiteError> {
+        let leases = self.leases.as_mut().ok_or_else(unfit)?;
+        leases.kept.retain(|_, lease| !is_over(lease, now));
+        self.booked(now)
+    }
+
+    /// The same as it stands, with what is over not yet forgotten.
+    fn booked(&self, now: Timestamp) -> Result<Book, SiteError> {
+        let leases = self.leases.as_ref().ok_or_else(unfit)?;
         let total = Resources::processors(self.processors);
         let timeline = Timeline::new(now, &total).map_err(|_| unfit())?;
         let mut book = Book::new(timeline_less(timeline, &self.taken_until(now), now));
-        let Some(leases) = &mut self.leases else { return Err(unfit()) };
-        let is_over = |lease: &Lease| {
-            lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
-        };
-        leases.kept.retain(|_, lease| !is_over(lease));
-        leases.kept.iter().for_each(|(tag, lease)| book.restore(*tag, *lease));
+        let live = leases.kept.iter().filter(|(_, lease)| !is_over(lease, now));
+        live.for_each(|(tag, lease)| book.restore(*tag, *lease));
         Ok(book)
+    }
+
+    /// Processors that nobody has or is promised for so long from now.
+    pub(super) fn free_for(&self, length: DurationMs, now: Timestamp) -> u32 {
+        let free = |book: Book| book.timeline().least_free(Span::new(now, now + length));
+        self.booked(now).map_or(0, |book| free(book).whole_processors())
     }
 
     /// What runs outside of reservations, and until when; and what is down.
@@ -203,6 +213,10 @@ impl Cluster {
             () => Ok(()),
         }
     }
+}
+
+fn is_over(lease: &Lease, now: Timestamp) -> bool {
+    lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
 }
 
 fn timeline_less(mut timeline: Timeline, taken: &[(u32, Timestamp)], now: Timestamp) -> Timeline {

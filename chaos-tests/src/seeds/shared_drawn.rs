@@ -1,0 +1,138 @@
+//! Draws reservations that jobs share: operators who have them made, extend them and give them
+//! back, and users who name them, also such as may not.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use cospan_domain::ids::{KeyName, ReservationName};
+use cospan_domain::reserve::StartWindow;
+use cospan_domain::resources::Resources;
+use cospan_domain::site::command::Operation;
+use cospan_domain::site::shared::SharedWish;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::promised::{first_submissions, grant, lose_leases};
+use super::rare_options::USERS;
+use super::scenario::{BEGINS, HOUR, MINUTE, Scenario, UserAction};
+use super::sweeps::DrawnSweep;
+
+/// Tells the stream apart.
+const SHARED: u64 = 0x7368_6172_6564;
+/// How many of the runs have such reservations.
+const SHARE: f64 = 0.3;
+/// Of one run, at most.
+const MANY: usize = 6;
+
+/// When jobs may name a reservation, and expect something of it.
+struct Course {
+    name: ReservationName,
+    from: Timestamp,
+    to: Timestamp,
+}
+
+/// Lets some runs have reservations that jobs share; the adapter of Slurm makes none.
+pub(super) fn draw_shared(scenario: &mut Scenario) -> Result<()> {
+    let mut chance = StdRng::seed_from_u64(scenario.seed ^ SHARED);
+    if !scenario.by_slurm && chance.random_bool(SHARE) {
+        share(scenario, &mut chance)?;
+    }
+    Ok(())
+}
+
+/// Lets operators have processors reserved, and users share them.
+///
+/// # Errors
+/// Never: all names are valid.
+pub(super) fn share(scenario: &mut Scenario, chance: &mut StdRng) -> Result<()> {
+    // Those who promise starts are there already, if there are any.
+    if scenario.sites.iter().all(|site| !site.reserves) {
+        grant(scenario, chance);
+        lose_leases(scenario, chance);
+    }
+    let count = chance.random_range(1..=MANY);
+    let courses: Vec<Course> =
+        (0..count).map(|number| draw_course(scenario, chance, number)).collect::<Result<_>>()?;
+    for (number, at) in first_submissions(scenario) {
+        let swept = scenario.sweeps.iter().flat_map(DrawnSweep::numbers).any(|n| n == number);
+        let has_budgets = !scenario.staging.is_empty();
+        let job = &mut scenario.jobs[number];
+        if swept || job.rare_options.promised.is_some() || job.rare_options.apart {
+            continue;
+        }
+        let now: Vec<&Course> = courses.iter().filter(|c| (c.from..c.to).contains(&at)).collect();
+        let named = if chance.random_bool(0.9) { now } else { courses.iter().collect() };
+        if let Some(course) = named.choose(chance).filter(|_| chance.random_bool(0.8)) {
+            // Room for input is looked at when sites are asked, not when the job is placed.
+            job.input = job.input.filter(|_| !has_budgets);
+            job.rare_options.within = Some(course.name.clone());
+            job.rare_options.user = USERS[chance.random_range(0..USERS.len())];
+        }
+    }
+    scenario.actions.sort_by_key(|(at, _)| *at);
+    Ok(())
+}
+
+/// One reservation, from its making to its end, and perhaps another of its name.
+fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> Result<Course> {
+    let name = ReservationName::new(&format!("course-{number}"))?;
+    let length = scenario.calm_at.since(BEGINS).0;
+    let from = BEGINS + DurationMs(chance.random_range(0..length * 3 / 4));
+    let site = chance.random_range(0..scenario.sites.len());
+    let wish = draw_wish(scenario, chance, (name.clone(), site, from))?;
+    let to = wish.window.latest + wish.length;
+    let during = |chance: &mut StdRng| from + DurationMs(chance.random_range(0..to.since(from).0));
+    let mut sites = vec![site];
+    if chance.random_bool(0.3) {
+        sites.push(chance.random_range(0..scenario.sites.len()));
+    }
+    let mut actions = vec![(from, UserAction::Reserve(sites.clone(), Box::new(wish.clone())))];
+    if chance.random_bool(0.5) {
+        // Whoever has no answer asks once more.
+        let again = from + DurationMs(chance.random_range(0..10 * MINUTE));
+        actions.push((again, UserAction::Reserve(sites, Box::new(wish.clone()))));
+    }
+    for _ in 0..chance.random_range(0..=2) {
+        let until = to + DurationMs(chance.random_range(MINUTE..2 * HOUR));
+        let extend = Operation::ExtendReservation { name: name.clone(), until };
+        actions.push((during(chance), UserAction::Site(site, extend)));
+    }
+    if chance.random_bool(0.4) {
+        let at = during(chance);
+        let cancel = Operation::CancelReservation { name: name.clone() };
+        actions.push((at, UserAction::Site(site, cancel)));
+        let later = at + DurationMs(chance.random_range(0..2 * MINUTE));
+        let other = draw_wish(scenario, chance, (name.clone(), site, later))?;
+        actions.push((later, UserAction::Reserve(vec![site], Box::new(other))));
+    }
+    scenario.actions.extend(actions);
+    Ok(Course { name, from, to })
+}
+
+/// What is wanted of a site from some time on, and for whom. Its lead and margin are not an
+/// operator's to say.
+fn draw_wish(
+    scenario: &Scenario,
+    chance: &mut StdRng,
+    (name, site, from): (ReservationName, usize, Timestamp),
+) -> Result<SharedWish> {
+    let site = &scenario.sites[site];
+    let most = (site.nodes * site.processors_per_node).min(24);
+    let mut allowed = BTreeSet::new();
+    if chance.random_bool(0.5) {
+        allowed.insert(KeyName::new(USERS[chance.random_range(0..USERS.len())])?);
+    }
+    let earliest = from + DurationMs(chance.random_range(0..HOUR));
+    let within = DurationMs(chance.random_range(0..=HOUR));
+    Ok(SharedWish {
+        name,
+        allowed,
+        resources: Resources::processors(chance.random_range(2..=most)),
+        window: StartWindow::new(earliest, earliest + within),
+        lead: DurationMs::ZERO,
+        length: DurationMs(chance.random_range(HOUR / 2..5 * HOUR)),
+        margin: DurationMs::ZERO,
+    })
+}

@@ -1,0 +1,131 @@
+//! Judges reservations that jobs share: by what sites hold, and by who ran in them.
+
+use std::collections::BTreeMap;
+
+use cospan_actors::api::View;
+use cospan_actors::journal::Change;
+use cospan_domain::ids::{InstanceId, SiteName};
+use cospan_domain::reserve::{ReservationTag, Serial};
+use cospan_domain::site::shared::{SharedReservation, SharedStage};
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::oracle::Evidence;
+use super::scenario::HOUR;
+use cospan_simulator::control_plane_run::ControlPlaneRun;
+use cospan_simulator::world::World;
+use cospan_simulator::world::ledger::Deed;
+
+/// All that was recorded of them, also of those that the records forgot.
+#[derive(Debug, Default)]
+pub struct Sharing(BTreeMap<(SiteName, Serial), SharedReservation>);
+
+impl Sharing {
+    /// Takes note of a site's record.
+    pub(super) fn learn(&mut self, record: &SiteRecord) {
+        for shared in &record.shared {
+            self.0.insert((record.site.clone(), shared.serial), shared.clone());
+        }
+    }
+}
+
+/// Attempts that ran in what their jobs did not name, or what was not for their owners.
+pub(super) fn used_by_others(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for entry in evidence.world.ledger().entries() {
+        let Deed::Reserved(lease) = entry.deed else { continue };
+        if !lease.is_shared() || entry.tag.instance != evidence.instance {
+            continue;
+        }
+        let known = evidence.shared.0.get(&(entry.site.clone(), lease.serial));
+        let job = evidence.jobs.get(&entry.tag.job);
+        let (Some(known), Some(job)) = (known, job) else {
+            wrong.push(format!("{} used {lease}, which was never wanted", entry.tag));
+            continue;
+        };
+        let (wish, owner) = (&known.wish, &job.owner);
+        let may = wish.allowed.is_empty() || wish.allowed.contains(owner);
+        if job.shares() != Some(&wish.name) || !may {
+            wrong.push(format!("{} of {owner} used {lease}, {}", entry.tag, wish.name));
+        }
+    }
+    wrong
+}
+
+/// What is wrong with what a site's record says is kept: it is not, or another has its name.
+pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<String> {
+    let Change::Site { old, new } = change else { return Vec::new() };
+    let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
+    // It may have been given back since.
+    if view.sites.get(&new.site) != Some(new) {
+        return Vec::new();
+    }
+    let before = |shared: &SharedReservation| {
+        let before = old.as_ref().and_then(|old| old.shared_with(shared.serial));
+        before.map(|before| before.stage.clone())
+    };
+    let instance = plane_run.plane.shared().instance;
+    let wanted = new.shared.iter().filter(|shared| before(shared).is_none());
+    let twice = wanted.filter_map(|shared| named_twice(&view, shared, now));
+    // What becomes of it when it is extended is looked at later, by the control plane as well.
+    let confirmed = new.shared.iter().filter(|shared| {
+        shared.stage == SharedStage::Confirmed && before(shared) == Some(SharedStage::Granted)
+    });
+    let kept = plane_run.world.read(|world| {
+        let missing = confirmed.filter_map(|shared| missing(world, instance, &new.site, shared));
+        missing.collect::<Vec<_>>()
+    });
+    twice.chain(kept).collect()
+}
+
+/// Clocks that were set back have what is over begin again.
+const SET_BACK: DurationMs = DurationMs(2 * HOUR);
+
+fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Option<String> {
+    let (name, now) = (&shared.wish.name, now + SET_BACK);
+    let named = view.sites.values().flat_map(|site| &site.shared);
+    let live = named.filter(|other| other.wish.name == *name && !other.is_over(now)).count();
+    (live > 1).then(|| format!("{live} reservations are called {name}"))
+}
+
+/// What the site has instead of what it is recorded to keep. What it lost without a word it is
+/// asked for before long.
+fn missing(
+    world: &World,
+    instance: InstanceId,
+    site: &SiteName,
+    shared: &SharedReservation,
+) -> Option<String> {
+    let tag = ReservationTag::shared(instance, shared.serial);
+    let cluster = &world.sites()[world.index_of(site)?.index()];
+    let lease = cluster.leases().find(|(held, _)| **held == tag).map(|(_, lease)| *lease);
+    let recorded = shared.lease()?;
+    let is_held = lease.is_some_and(|lease| lease.span == recorded && lease.expires.is_none());
+    let is_over = recorded.to <= world.now();
+    let text = || format!("{tag} at {site}: {recorded:?}, and it has {lease:?}");
+    (!is_held && !is_over && !cluster.has_lost(tag)).then(text)
+}
+
+/// Whether records and sites agree about what is kept, once all has come to rest.
+pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -> Vec<String> {
+    let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
+    plane_run.world.read(|world| {
+        let records = view.sites.values();
+        let kept = records.flat_map(|record| record.shared.iter().map(move |kept| (record, kept)));
+        let kept = kept.filter(|(_, shared)| shared.is_kept(now));
+        let missing = kept.filter_map(|(record, shared)| {
+            let tag = ReservationTag::shared(instance, shared.serial);
+            let site = &world.sites()[world.index_of(&record.site)?.index()];
+            let lease = site.leases().find(|(held, _)| **held == tag).map(|(_, lease)| *lease);
+            let agrees = lease.is_some_and(|lease| Some(lease.span) == shared.lease());
+            (!agrees).then(|| format!("{tag} at {}: {shared:?}, and it has {lease:?}", record.site))
+        });
+        missing.collect()
+    })
+}
+
+/// Whether this is kept for jobs that may come yet.
+pub(super) fn is_for_others(view: &View, site: &SiteName, tag: ReservationTag) -> bool {
+    let shared = view.sites.get(site).and_then(|record| record.shared_with(tag.serial));
+    tag.is_shared() && shared.is_some_and(|shared| shared.stage == SharedStage::Confirmed)
+}

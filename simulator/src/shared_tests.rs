@@ -1,0 +1,180 @@
+//! Reservations that jobs share, made by operators of a simulated grid.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
+use cospan_domain::ids::{JobId, KeyName, ReservationName, SiteName};
+use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::reserve::StartWindow;
+use cospan_domain::resources::Resources;
+use cospan_domain::site::command::Operation;
+use cospan_domain::site::shared::{SharedStage, SharedWish};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::call_faults::{CallFaultModel, FaultRates};
+use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::jobs::job;
+use super::journal::StoreDisk;
+use super::settings::default_settings;
+use crate::handle::WorldHandle;
+use crate::world::batch::Discipline;
+use crate::world::cluster::ClusterSpec;
+use crate::world::{Pace, World};
+
+const BEGINS: Timestamp = Timestamp(1_000_000_000);
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const MINUTE: DurationMs = DurationMs::from_secs(60);
+
+/// Two sites of 8 processors that grant reservations.
+fn environment() -> SimEnvironment {
+    let site = |name: &str| ClusterSpec {
+        name: SiteName::new(name).unwrap(),
+        nodes: 8,
+        processors_per_node: 1,
+        discipline: Discipline::Conservative,
+        local_jobs: Vec::new(),
+        queues: false,
+        reserves: true,
+        files: BTreeMap::new(),
+    };
+    let sites = ["delft", "leiden"].map(site);
+    let world = World::new(sites.into(), &[], Pace::default(), 1, BEGINS);
+    SimEnvironment {
+        world: WorldHandle::new(world),
+        disk: StoreDisk::default(),
+        call_faults: Arc::new(CallFaultModel::new(FaultRates::default(), 1)),
+        hash: Arc::default(),
+        settings: default_settings(),
+        hints: false,
+        lives: Arc::default(),
+        keeps_archive: false,
+    }
+}
+
+/// What these do on a grid whose sites have answered.
+fn play<T: 'static>(
+    environment: &SimEnvironment,
+    acts: impl AsyncFnOnce(&ControlPlaneRun) -> T + 'static,
+) -> T {
+    let plan = Plan::undisturbed(BEGINS, 1);
+    let end = run_control_plane(environment, plan, move |plane_run| async move {
+        plane_run.until(BEGINS + MINUTE).await;
+        acts(&plane_run).await
+    });
+    match end.unwrap() {
+        End::Done(_, result) => result,
+        End::Killed(at) => panic!("it ended by itself at {}", at.0),
+    }
+}
+
+fn key(name: &str) -> KeyName {
+    KeyName::new(name).unwrap()
+}
+
+fn course() -> ReservationName {
+    ReservationName::new("course").unwrap()
+}
+
+/// Two processors for an hour, in half an hour, for these keys.
+fn wish(now: Timestamp, allowed: &[&str]) -> Operation {
+    let allowed: BTreeSet<KeyName> = allowed.iter().map(|name| key(name)).collect();
+    Operation::Reserve(Box::new(SharedWish {
+        name: course(),
+        allowed,
+        resources: Resources::processors(2),
+        window: StartWindow::new(now + HOUR, now + HOUR),
+        lead: DurationMs::ZERO,
+        length: HOUR,
+        margin: DurationMs::ZERO,
+    }))
+}
+
+async fn ask(plane_run: &ControlPlaneRun, by: &str, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
+    plane_run.plane.command(ApiCommand { by: key(by), what }).await
+}
+
+async fn order(
+    plane_run: &ControlPlaneRun,
+    site: &str,
+    what: Operation,
+) -> Result<ApiAnswer, ApiRefusal> {
+    ask(plane_run, "operator", Ask::Site(SiteName::new(site).unwrap(), what)).await
+}
+
+async fn wait(plane_run: &ControlPlaneRun, length: DurationMs) {
+    plane_run.until(plane_run.clock.now() + length).await;
+}
+
+fn the_job(plane_run: &ControlPlaneRun) -> Arc<Job> {
+    plane_run.plane.view().jobs.values().next().cloned().unwrap()
+}
+
+#[test]
+fn a_name_that_is_wanted_at_two_sites_at_once_is_given_at_one() {
+    let environment = environment();
+    let (granted, held) = play(&environment, async |plane_run: &ControlPlaneRun| {
+        let now = plane_run.plane.now();
+        let both = ["delft", "leiden"].map(|site| order(plane_run, site, wish(now, &[])));
+        let answers = futures_util::future::join_all(both).await;
+        wait(plane_run, MINUTE).await;
+        let held = |world: &World| world.sites().iter().flat_map(|site| site.leases()).count();
+        (answers.iter().filter(|answer| answer.is_ok()).count(), plane_run.world.read(held))
+    });
+    assert_eq!((granted, held), (1, 1));
+}
+
+#[test]
+fn who_waits_is_not_let_into_what_is_not_for_it_by_the_same_name() {
+    let environment = environment();
+    let job = play(&environment, async |plane_run: &ControlPlaneRun| {
+        let now = plane_run.plane.now();
+        order(plane_run, "delft", wish(now, &[])).await.unwrap();
+        wait(plane_run, MINUTE).await;
+        let mut spec = job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
+        spec.run.within = Some(course());
+        let submit = Ask::Submit(vec![Submission::of(Arc::new(spec))]);
+        ask(plane_run, "bob", submit).await.unwrap();
+        // What happens while it is frozen it hears of when it is thawed.
+        ask(plane_run, "bob", Ask::Freeze(vec![JobId(1)])).await.unwrap();
+        let cancel = Operation::CancelReservation { name: course() };
+        order(plane_run, "delft", cancel).await.unwrap();
+        wait(plane_run, MINUTE).await;
+        order(plane_run, "delft", wish(now, &["alice"])).await.unwrap();
+        ask(plane_run, "bob", Ask::Thaw(vec![JobId(1)])).await.unwrap();
+        wait(plane_run, HOUR + HOUR).await;
+        the_job(plane_run)
+    });
+    let Phase::Failed { reason, .. } = &job.phase else { panic!("{:?}", job.phase) };
+    assert!(reason.contains("is not for its key"), "{reason}");
+}
+
+#[test]
+fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
+    let environment = environment();
+    let (jobs, kept) = play(&environment, async |plane_run: &ControlPlaneRun| {
+        let now = plane_run.plane.now();
+        order(plane_run, "delft", wish(now, &["alice", "bob"])).await.unwrap();
+        wait(plane_run, MINUTE).await;
+        for by in ["alice", "bob", "alice"] {
+            let mut spec = job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
+            spec.run.within = Some(course());
+            let submit = Ask::Submit(vec![Submission::of(Arc::new(spec))]);
+            ask(plane_run, by, submit).await.unwrap();
+        }
+        let refused = job(&[2], MINUTE, MINUTE + MINUTE, 0).map(|mut spec| {
+            spec.run.within = Some(course());
+            Ask::Submit(vec![Submission::of(Arc::new(spec))])
+        });
+        assert!(ask(plane_run, "dora", refused.unwrap()).await.is_err());
+        wait(plane_run, HOUR + HOUR).await;
+        let view = plane_run.plane.view();
+        let stage = |record: &cospan_domain::site::state::SiteRecord| {
+            record.shared_named(&course()).map(|shared| shared.stage.clone())
+        };
+        let kept = view.sites.values().find_map(|record| stage(record));
+        (view.jobs.values().map(|job| job.phase.kind()).collect::<Vec<_>>(), kept)
+    });
+    assert_eq!(jobs, [PhaseKind::Finished; 3]);
+    assert_eq!(kept, Some(SharedStage::Confirmed));
+}
