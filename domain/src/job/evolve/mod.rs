@@ -65,11 +65,8 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::SiteCharged { component, charge } => charge_site(job, *component, charge),
         Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
         Happened::PayloadsSucceeded => succeed(job, at),
-        Happened::OutputFound { component, output, content } => {
-            with_output(job, *component, *output, |o| o.content = Some(*content));
-        }
-        Happened::OutputCollected { component, output } => {
-            with_output(job, *component, *output, |o| o.done = true);
+        Happened::OutputFound { .. } | Happened::OutputCollected { .. } => {
+            collect(job, &event.what);
         }
         Happened::RoundAborted { why, then } => abort(job, why, then, at),
         Happened::AbortRedirected { then } => redirect(job, then),
@@ -237,6 +234,19 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
     job.instants.claimed = Some(claims.max().unwrap_or(at));
     count_gain(job);
     count_waste(job, at);
+}
+
+/// An output that was found, or is where it was wanted.
+fn collect(job: &mut Job, what: &Happened) {
+    match what {
+        Happened::OutputFound { component, output, content } => {
+            with_output(job, *component, *output, |o| o.content = Some(*content));
+        }
+        Happened::OutputCollected { component, output } => {
+            with_output(job, *component, *output, |o| o.done = true);
+        }
+        _ => {}
+    }
 }
 
 /// PGT in processors x time (KOALA, section 3): from placement until a site's batch system starts
