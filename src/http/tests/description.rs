@@ -149,7 +149,7 @@ fn bodies_with_fractions() -> Vec<(&'static str, Value)> {
     use serde_json::json;
     let file = json!({ "file": "mesh", "digest": "0".repeat(64), "size_bytes": 1.0 });
     let component = json!({
-        "name": "a", "processors": 1.0, "gpus": 1.0, "gflops": 1.0, "resources": { "licence": 1.0 },
+        "name": "a", "processors": 1.0, "nodes": 1.0, "tasks_per_node": 1.0, "gpus": 1.0, "gflops": 1.0, "resources": { "licence": 1.0 },
         "executable": file, "input": [file],
     });
     let run = |more: Value| {
