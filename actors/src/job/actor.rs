@@ -204,7 +204,10 @@ impl JobActor {
         let silent = external_state::next_wake(&self.shared, self.job());
         let again = self.again.next(now);
         // While a claim is awaited, the claim timer wakes us; see the claimer.
-        let state = state.filter(|_| !matches!(self.job().phase, Phase::Placed { .. }));
+        let state = match self.job().phase {
+            Phase::Placed { .. } => self.job().announced_at(&self.shared.settings.job),
+            _ => state,
+        };
         let next = [state, silent, again].into_iter().flatten().min();
         if self.wake.as_ref().map(|(time, _)| *time) == next {
             return;

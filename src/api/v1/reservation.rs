@@ -353,7 +353,11 @@ pub(crate) fn asks_at(job: &Job) -> Option<Timestamp> {
 fn state(job: &Job) -> &'static str {
     if job.claims_first() && !job.is_being_promised() {
         return match job.phase {
-            Phase::Queued { .. } => "claims-first",
+            // What is being claimed may be lost yet.
+            Phase::Queued { .. }
+            | Phase::Placed { .. }
+            | Phase::Claiming { .. }
+            | Phase::Aborting { .. } => "claims-first",
             Phase::Failed { .. } if job.components.is_empty() => "refused",
             _ => "not-needed",
         };

@@ -82,9 +82,11 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
             Err(CliError { exit: Exit::Refused, message, remedy, quiet: false })
         }
         ("claims-first", _) => {
-            let asks = reservation.asks_at.map(local).unwrap_or_default();
+            // Unknown while processors are being claimed.
+            let asks = reservation.asks_at.map(|at| format!(" at {}", local(at)));
+            let asks = asks.unwrap_or_default();
             note(&format!(
-                "job {id} starts once processors are idle; if it still waits at {asks}, sites are \
+                "job {id} starts once processors are idle; if it still waits{asks}, sites are \
                  asked to promise it a start"
             ));
             Ok(())
