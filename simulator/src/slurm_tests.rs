@@ -238,7 +238,7 @@ fn an_adapter_describes_what_the_world_has() {
         let told = fixture.site().describe().await.unwrap();
         let true_one = fixture.plain.world.read(|world| world.describe(fixture.plain.index));
         assert_eq!(told.total.processors, true_one.total.processors);
-        assert_eq!(told.manager, "Slurm 22.05.8, cluster delft");
+        assert!(told.manager.starts_with("Slurm 22.05.8, cluster delft"), "{}", told.manager);
     });
 }
 

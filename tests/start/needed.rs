@@ -5,7 +5,7 @@ use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
-use super::{client, environment, server, until_it_is};
+use super::{client, environment, server, until, until_it_is};
 
 /// A file with a job of so many components, each of which takes a whole site.
 fn job_file(

@@ -1,6 +1,7 @@
 //! Roots that are not there, not the site, or come back; decisions that race; load of others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
@@ -19,6 +20,11 @@ async fn status_is_no_information(site: &dyn Site) {
 async fn a_directory_in_the_place_of_the_root_is_not_the_site() {
     let fixture = LocalSiteFixture::new();
     bring_to_gate(&*fixture.site, &order(tag(1), script("exit 0"))).await;
+    // A wrapper says that it is ready, and then has one thing to do before it waits.
+    let params = fixture.root().join(format!("spool/{}/params", tag(1)));
+    while std::fs::metadata(&params).unwrap().len() > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     fixture.take_away();
     std::fs::create_dir(fixture.root()).unwrap();
     status_is_no_information(&*fixture.site).await;

@@ -17,8 +17,8 @@ use thiserror::Error;
 
 use super::acquisition::AcquisitionDocument;
 use super::document::{
-    ComponentDocument, ExecutableDocument, FeedDocument, FileDocument, InputDocument, JobDocument,
-    OutputDocument, OverrideDocument, RequestName,
+    ComponentDocument, ExecutableDocument, FeedDocument, FileDocument, FlexibleDocument,
+    InputDocument, JobDocument, OutputDocument, OverrideDocument, RequestName,
 };
 use super::factor::Factor;
 use super::label::{Demand, Place};
@@ -56,19 +56,7 @@ impl JobDocument {
     /// Fields that contradict each other.
     pub fn into_spec(self) -> Result<JobSpec, SpecProblem> {
         let fixed = !self.component.is_empty() && self.component.iter().all(|c| c.site.is_some());
-        let request = match (self.request, self.flexible) {
-            (Some(RequestName::Flexible) | None, Some(bounds)) => Request::Flexible(bounds.into()),
-            (Some(RequestName::Flexible), None) => Request::Flexible(Flexible::default()),
-            (Some(RequestName::Fixed | RequestName::NonFixed), Some(_)) => {
-                return wrong(
-                    "flexible",
-                    "the request is not flexible; set `request = \"flexible\"`",
-                );
-            }
-            (Some(RequestName::Fixed), None) => Request::Fixed,
-            (None, None) if fixed => Request::Fixed,
-            (Some(RequestName::NonFixed) | None, None) => Request::NonFixed,
-        };
+        let request = request_of(self.request, self.flexible, fixed)?;
         let on_unreachable = match (self.on_unreachable.map(OnUnreachable::from), self.rerunnable) {
             (Some(OnUnreachable::RerunAfter(_)), false) => {
                 return wrong(
@@ -129,6 +117,24 @@ impl JobDocument {
             .into(),
         })
     }
+}
+
+/// The type of request: as it is named, else what the components and bounds make it.
+fn request_of(
+    named: Option<RequestName>,
+    bounds: Option<FlexibleDocument>,
+    fixed: bool,
+) -> Result<Request, SpecProblem> {
+    Ok(match (named, bounds) {
+        (Some(RequestName::Flexible) | None, Some(bounds)) => Request::Flexible(bounds.into()),
+        (Some(RequestName::Flexible), None) => Request::Flexible(Flexible::default()),
+        (Some(RequestName::Fixed | RequestName::NonFixed), Some(_)) => {
+            return wrong("flexible", "the request is not flexible; set `request = \"flexible\"`");
+        }
+        (Some(RequestName::Fixed), None) => Request::Fixed,
+        (None, None) if fixed => Request::Fixed,
+        (Some(RequestName::NonFixed) | None, None) => Request::NonFixed,
+    })
 }
 
 /// Without room for more, or what is left of the document that it was collected from: it is kept

@@ -18,7 +18,7 @@ use cospan_domain::job::spec::{
 };
 use cospan_domain::job::state::{
     AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
-    Job, Origin, Phase, Restart, RestartStep, Run, Setbacks, Waits,
+    Job, Origin, Phase, Restart, RestartStep, Run, Setbacks,
 };
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placed::{Placement, Source};
@@ -389,14 +389,6 @@ impl Draw {
             transfer_time: DurationMs(self.n64()),
             share: self.maybe(Self::n32),
             acquisition: self.acquisition(),
-        }
-    }
-
-    fn waits(&mut self) -> Waits {
-        Waits {
-            since: self.at(),
-            expected_start: self.maybe(Self::at),
-            told_at: self.maybe(Self::at),
         }
     }
 

@@ -3,6 +3,7 @@
 use cospan_domain::acquire::{Acquisition, AcquisitionMode, AcquisitionOptions, QueueLimits};
 use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::ids::JobId;
+use cospan_domain::job::state::Waits;
 use cospan_domain::runner::{RestartScope, RunOptions, Signal, Task, Warning};
 use cospan_domain::units::DurationMs;
 
@@ -55,5 +56,13 @@ impl Draw {
 
     fn queue_limits(&mut self) -> QueueLimits {
         QueueLimits { deadline: DurationMs(self.n64()), max_hold: DurationMs(self.n64()) }
+    }
+
+    pub(super) fn waits(&mut self) -> Waits {
+        Waits {
+            since: self.at(),
+            expected_start: self.maybe(Self::at),
+            told_at: self.maybe(Self::at),
+        }
     }
 }
