@@ -312,6 +312,11 @@ impl Shared {
             Change::Site { old, new } => {
                 self.live.note_change();
                 self.actors.clusters.look(&new.site);
+                if old.as_ref().is_none_or(|old| old.shared != new.shared) {
+                    let parts = new.shared.iter().flat_map(|shared| shared.wish.parts.keys());
+                    let others: BTreeSet<_> = parts.filter(|site| **site != new.site).collect();
+                    others.into_iter().for_each(|site| self.actors.clusters.look(site));
+                }
                 self.actors.co_allocator.look(&());
                 // One that was sent makes room for those of others.
                 let owed_any = old.as_ref().is_some_and(|old| !old.owed.is_empty());

@@ -87,6 +87,8 @@ fn wish(now: Timestamp, allowed: &[&str]) -> Operation {
         lead: DurationMs::ZERO,
         length: HOUR,
         margin: DurationMs::ZERO,
+        parts: [].into(),
+        tolerance: DurationMs::ZERO,
     }))
 }
 
@@ -122,6 +124,45 @@ fn a_name_that_is_wanted_at_two_sites_at_once_is_given_at_one() {
         (answers.iter().filter(|answer| answer.is_ok()).count(), plane_run.world.read(held))
     });
     assert_eq!((granted, held), (1, 1));
+}
+
+#[test]
+fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
+    let environment = environment();
+    let wish_of = |now: Timestamp, name: &str, delft: u32| {
+        let parts = [("delft", delft), ("leiden", 8)];
+        let parts =
+            parts.map(|(site, count)| (SiteName::new(site).unwrap(), Resources::processors(count)));
+        let Operation::Reserve(wish) = wish(now, &[]) else { unreachable!() };
+        Operation::Reserve(Box::new(SharedWish {
+            name: ReservationName::new(name).unwrap(),
+            parts: parts.into(),
+            tolerance: MINUTE,
+            ..*wish
+        }))
+    };
+    let (jobs, held) = play(&environment, async move |plane_run: &ControlPlaneRun| {
+        let now = plane_run.plane.now();
+        order(plane_run, "delft", wish_of(now, "course", 2)).await.unwrap();
+        wait(plane_run, MINUTE).await;
+        // There is room for it at delft, and none at leiden.
+        order(plane_run, "delft", wish_of(now, "other", 4)).await.unwrap();
+        wait(plane_run, MINUTE).await;
+        let held = |world: &World| {
+            let sites = world.sites().iter();
+            sites.map(|site| site.leases().count()).collect::<Vec<_>>()
+        };
+        let held = plane_run.world.read(held);
+        let mut spec = job(&[2, 8], MINUTE, MINUTE + MINUTE, 0).unwrap();
+        spec.run.within = Some(course());
+        let submit = Ask::Submit(vec![Submission::of(Arc::new(spec))]);
+        ask(plane_run, "bob", submit).await.unwrap();
+        wait(plane_run, HOUR + HOUR).await;
+        let view = plane_run.plane.view();
+        (view.jobs.values().map(|job| job.phase.kind()).collect::<Vec<_>>(), held)
+    });
+    assert_eq!(jobs, [PhaseKind::Finished]);
+    assert_eq!(held, [1, 1]);
 }
 
 #[test]

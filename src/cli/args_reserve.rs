@@ -70,12 +70,12 @@ impl FromStr for Reserved {
 pub(crate) struct CreateArgs {
     /// What jobs are to call it.
     pub(crate) name: ReservationName,
-    /// The site that is to reserve.
-    #[arg(long)]
-    pub(crate) site: SiteName,
-    /// Processors, for all that run in it at the same time.
+    /// The sites that are to reserve, all for the same time or none, perhaps with their processors.
+    #[arg(long, value_name = "SITE[=N]", num_args = 1.., value_delimiter = ',', required = true)]
+    pub(crate) site: Vec<SitePart>,
+    /// Processors at each site that is named without, for all that run in it at the same time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) processors: u32,
+    pub(crate) processors: Option<u32>,
     /// The earliest start: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`. [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<Moment>,
@@ -88,6 +88,55 @@ pub(crate) struct CreateArgs {
     /// Keys whose jobs may use it. [default: every key's]
     #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
     pub(crate) allow: Vec<String>,
+    /// How far apart the starts at several sites may lie. [default: 1m]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) tolerance: Option<Length>,
+}
+
+/// A site, and what it is to reserve: `delft`, `delft=16`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SitePart {
+    pub(crate) site: SiteName,
+    pub(crate) processors: Option<u32>,
+}
+
+impl FromStr for SitePart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (site, processors) = match text.split_once('=') {
+            Some((site, count)) => {
+                let count = count.parse().ok().filter(|count| *count > 0);
+                let wrong = || format!("write it as {site}=N, with N processors, at least 1");
+                (site, Some(count.ok_or_else(wrong)?))
+            }
+            None => (text, None),
+        };
+        let site = site.parse().map_err(|error| format!("{error}"))?;
+        Ok(Self { site, processors })
+    }
+}
+
+/// What names keys.
+const CHANGES: [&str; 3] = ["add", "remove", "only"];
+
+/// `reservation allow`
+#[derive(Debug, Args)]
+pub(crate) struct AllowArgs {
+    /// Its name.
+    pub(crate) name: ReservationName,
+    /// Keys whose jobs may use it, too.
+    #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
+    pub(crate) add: Vec<String>,
+    /// Keys whose jobs may use it no longer.
+    #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
+    pub(crate) remove: Vec<String>,
+    /// The keys whose jobs may use it, and no others.
+    #[arg(long, value_name = "KEY", num_args = 1.., conflicts_with = "add", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Every key's jobs may use it.
+    #[arg(long, conflicts_with_all = CHANGES, required_unless_present_any = CHANGES)]
+    pub(crate) everybody: bool,
 }
 
 /// `reservation ...`
@@ -110,12 +159,14 @@ Examples:
         #[arg(required = true, value_name = "IDS OR NAME")]
         ids: Reserved,
     },
-    /// Have a site reserve processors for jobs that name the reservation
+    /// Have sites reserve processors for jobs that name the reservation
     #[command(after_help = "\
 Jobs use it with `cospan submit --reservation NAME`, or `use` under `[reservation]` in their files.
+Several sites reserve for the same time, or none does.
 
-Example:
-  cospan reservation create course-1 --site delft --processors 16 --start 'tomorrow 09:00' --for 4h")]
+Examples:
+  cospan reservation create course-1 --site delft --processors 16 --start 'tomorrow 09:00' --for 4h
+  cospan reservation create demo --site delft=16 leiden=8 --start 'in 1h' --within 2h --for 1h")]
     Create(CreateArgs),
     /// Have a reservation that jobs share end later
     #[command(after_help = "\
@@ -134,6 +185,15 @@ Examples:
         #[arg(long, value_name = "TIME", conflicts_with = "longer")]
         until: Option<Moment>,
     },
+    /// Change whose jobs may use a reservation that jobs share
+    #[command(after_help = "\
+Jobs that run in it go on. Those that wait for it and may not use it any more fail.
+
+Examples:
+  cospan reservation allow course-1 --add carol --remove bob
+  cospan reservation allow course-1 --only alice
+  cospan reservation allow course-1 --everybody")]
+    Allow(AllowArgs),
     /// Give what is promised back; the job is placed as others are
     #[command(after_help = "\
 `cospan cancel` ends the job with it. A job that has begun keeps its reservation until it ends.

@@ -5,7 +5,7 @@ use super::query::Query;
 use super::{Client, ClientError};
 use crate::api::v1::control::OutcomeReport;
 use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
-use crate::api::v1::shared::{SharedDocument, SharedExtension, SharedReport};
+use crate::api::v1::shared::{SharedAccess, SharedDocument, SharedExtension, SharedReport};
 use crate::api::v1::slots::SlotsReport;
 use crate::api::v1::{Instant, Length};
 
@@ -87,6 +87,18 @@ impl Client {
         to: &SharedExtension,
     ) -> Result<SharedReport, ClientError> {
         self.post(&format!("/v1/shared-reservations/{name}/extend"), to)
+    }
+
+    /// Changes who may use one.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn allow_shared(
+        &self,
+        name: &str,
+        who: &SharedAccess,
+    ) -> Result<SharedReport, ClientError> {
+        self.post(&format!("/v1/shared-reservations/{name}/allow"), who)
     }
 
     /// Gives one back.

@@ -98,6 +98,7 @@ pub(super) const RULES: &[Rule] = rules! {
     POST "/v1/shared-reservations" OPERATOR, None, "reservation create";
     GET "/v1/shared-reservations/{name}" READER, None, "reservation show";
     POST "/v1/shared-reservations/{name}/extend" OPERATOR, None, "reservation extend";
+    POST "/v1/shared-reservations/{name}/allow" OPERATOR, None, "reservation allow";
     POST "/v1/shared-reservations/{name}/cancel" OPERATOR, None, "reservation cancel";
     GET "/v1/files" READER, ROWS, "file list";
     POST "/v1/files" USER, ALL, "file add";

@@ -69,6 +69,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(shared_reservations::create)
         .service(shared_reservations::show)
         .service(shared_reservations::extend)
+        .service(shared_reservations::allow)
         .service(shared_reservations::cancel)
         .service(files::list)
         .service(files::add)

@@ -20,7 +20,7 @@ use super::unread::Unread;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::quantity::Instant;
 use crate::api::v1::shape::ReservationText;
-use crate::api::v1::shared::{SharedDocument, SharedExtension, SharedReport};
+use crate::api::v1::shared::{SharedAccess, SharedDocument, SharedExtension, SharedReport};
 
 pub(super) fn now() -> Timestamp {
     Instant::from(SystemTime::now()).0
@@ -31,13 +31,13 @@ fn none(name: &ReservationName) -> Failure {
     problem.remedy("`cospan reservation list` shows those that there are").into()
 }
 
-/// The one of this name, and its site.
-fn found(edge: &Edge, name: &str) -> Result<(SiteName, SharedReservation), Failure> {
+/// The one of this name at the site that is given orders for it, and when it ends at all of its sites.
+fn found(edge: &Edge, name: &str) -> Result<(SiteName, SharedReservation, Timestamp), Failure> {
     let name: ReservationName = query::part("name", name)?;
-    let view = edge.backend.view();
-    let found = view.shared_reservation(&name, now());
-    let (site, shared) = found.ok_or_else(|| none(&name))?;
-    Ok((site.clone(), shared.clone()))
+    let (view, now) = (edge.backend.view(), now());
+    let group = view.shared_group(&name, now).ok_or_else(|| none(&name))?;
+    let (site, shared) = group.leader(now).ok_or_else(|| none(&name))?;
+    Ok((site.clone(), shared.clone(), group.until(now)))
 }
 
 async fn order(
@@ -54,9 +54,11 @@ async fn order(
 }
 
 fn report(edge: &Edge, name: &str) -> Answer {
-    let (site, shared) = found(edge, name)?;
-    let report = SharedReport::of(&site, &shared, &edge.backend.view(), now());
-    Ok(HttpResponse::Ok().json(report))
+    let name: ReservationName = query::part("name", name)?;
+    let (view, now) = (edge.backend.view(), now());
+    let group = view.shared_group(&name, now);
+    let report = group.and_then(|group| SharedReport::of(&group, &view, now));
+    Ok(HttpResponse::Ok().json(report.ok_or_else(|| none(&name))?))
 }
 
 /// Shows a reservation that jobs share.
@@ -70,12 +72,12 @@ pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> Answer {
     report(&edge, &name)
 }
 
-/// Has a reservation made at a site, for jobs that name it. The site is asked after this is
-/// answered: `state` tells what it said.
+/// Has a reservation made at a site, or at several for the same time, for jobs that name it. Sites
+/// are asked after this is answered: `state` tells what they said.
 #[utoipa::path(
     tag = "reservations",
     request_body = SharedDocument,
-    responses((status = 200, body = SharedReport, description = "The site is asked for it")),
+    responses((status = 200, body = SharedReport, description = "Its sites are asked for it")),
 )]
 #[post("/v1/shared-reservations")]
 pub(super) async fn create(
@@ -86,16 +88,17 @@ pub(super) async fn create(
 ) -> Answer {
     let wanted: SharedDocument = body::read_json(&request, payload, &edge.settings).await?;
     let known: Vec<String> = edge.backend.sites().sites.into_iter().map(|s| s.name).collect();
-    if !known.iter().any(|name| name == wanted.site.as_str()) {
-        return Err(no_site(&wanted.site, &known));
+    let mut named = wanted.also.iter().map(|part| &part.site).chain([&wanted.site]);
+    if let Some(unknown) = named.find(|site| !known.iter().any(|name| name == site.as_str())) {
+        return Err(no_site(unknown, &known));
     }
     let wish = wanted.wish(now());
     let wish = wish.map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
-    order(&edge, &caller, wanted.site.clone(), SiteOrder::Reserve(Box::new(wish))).await?;
+    order(&edge, &caller, wanted.first().clone(), SiteOrder::Reserve(Box::new(wish))).await?;
     report(&edge, wanted.name.as_str())
 }
 
-/// Has a reservation that jobs share end later. It keeps its end until the site has agreed.
+/// Has a reservation that jobs share end later. It keeps its end until all of its sites have agreed.
 #[utoipa::path(
     tag = "reservations",
     params(("name" = inline(ReservationText), Path, description = "Its name")),
@@ -111,16 +114,41 @@ pub(super) async fn extend(
     payload: Payload,
 ) -> Answer {
     let wanted: SharedExtension = body::read_json(&request, payload, &edge.settings).await?;
-    let (site, shared) = found(&edge, &name)?;
+    let (site, shared, ends) = found(&edge, &name)?;
     let until = match (wanted.until, wanted.longer) {
         (Some(until), None) => until.0,
-        (None, Some(longer)) => shared.until() + longer.0,
+        (None, Some(longer)) => ends + longer.0,
         (Some(_), Some(_)) | (None, None) => {
             let why = "say either `until` when it is to last, or `for` how much longer";
             return Err(Problem::new(Code::BadWindow, why).key("until").into());
         }
     };
     let what = SiteOrder::ExtendReservation { name: shared.wish.name, until };
+    order(&edge, &caller, site, what).await?;
+    report(&edge, &name)
+}
+
+/// Changes whose jobs may use a reservation that jobs share. Those that run in it go on; those that
+/// wait for it and may not use it any more fail.
+#[utoipa::path(
+    tag = "reservations",
+    params(("name" = inline(ReservationText), Path, description = "Its name")),
+    request_body = SharedAccess,
+    responses((status = 200, body = SharedReport, description = "As it stands now")),
+)]
+#[post("/v1/shared-reservations/{name}/allow")]
+pub(super) async fn allow(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    name: Path<String>,
+    payload: Payload,
+) -> Answer {
+    let wanted: SharedAccess = body::read_json(&request, payload, &edge.settings).await?;
+    let (site, shared, _) = found(&edge, &name)?;
+    let access = wanted.access();
+    let access = access.map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
+    let what = SiteOrder::AllowReservation { name: shared.wish.name, access };
     order(&edge, &caller, site, what).await?;
     report(&edge, &name)
 }
@@ -142,7 +170,7 @@ pub(super) async fn cancel(
 ) -> Answer {
     // An order that has nothing to say may still come with a body.
     request.extensions_mut().insert(Unread(payload.into_inner()));
-    let (site, shared) = found(&edge, &name)?;
+    let (site, shared, _) = found(&edge, &name)?;
     let what = SiteOrder::CancelReservation { name: shared.wish.name };
     order(&edge, &caller, site, what).await?;
     report(&edge, &name)

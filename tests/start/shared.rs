@@ -90,6 +90,81 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
     assert_eq!(shared(&server)["state"], "cancelled");
 }
 
+/// What is said of a job that has failed.
+fn why(server: &Server, id: u64) -> String {
+    let job = server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+    job["phase"].to_string()
+}
+
+#[test]
+fn a_job_runs_at_two_sites_in_what_they_reserve_together_across_a_kill() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let sites = [0, 1].map(|index| &environment.sites[index]);
+    let (one, other) = (&sites[0].name, &sites[1].name);
+    let created = ask(
+        &environment,
+        &format!("reservation create course --site {one}=2 {other}=2 --for 30m --allow somebody"),
+    );
+    assert!(created.status.success(), "{}", said(&created));
+    server.kill().unwrap();
+    server.start().unwrap();
+    let report = shared(&server);
+    assert_eq!((&report["state"], &report["processors"]), (&json!("confirmed"), &json!(4)));
+    assert_eq!(report["parts"].as_array().unwrap().len(), 2, "{report}");
+    for site in sites {
+        assert_eq!(held(&site.root).as_object().unwrap().len(), 1, "{}", held(&site.root));
+    }
+    // It is for somebody else, until it is for everybody.
+    let component = |name: &str| {
+        json!({ "name": name, "processors": 2,
+        "executable": "/bin/sh", "arguments": ["-c", "true"] })
+    };
+    let together = json!({
+        "reservation": { "use": "course" }, "component": [component("a"), component("b")],
+    });
+    let file = job_file(&environment, "together", together);
+    let refused = client(&environment, &["submit", &file]);
+    assert!(said(&refused).contains("is not for key"), "{}", said(&refused));
+    let allowed = ask(&environment, "reservation allow course --everybody");
+    assert!(allowed.status.success(), "{}", said(&allowed));
+    let submitted = client(&environment, &["submit", &file]);
+    assert!(submitted.status.success(), "{}", said(&submitted));
+    until_it_is(&server, 1, "finished");
+    let job = server.api().unwrap().want("/v1/jobs/1").unwrap();
+    let placed: Vec<&Value> = [0, 1].map(|index| &job["components"][index]["site"]).into();
+    assert!(placed.contains(&&json!(one)) && placed.contains(&&json!(other)), "{job}");
+
+    let before = shared(&server)["until"].clone();
+    let extended = ask(&environment, "reservation extend course --for 30m");
+    assert!(extended.status.success(), "{}", said(&extended));
+    assert_ne!(shared(&server)["until"], before);
+    let cancelled = ask(&environment, "reservation cancel course");
+    assert!(cancelled.status.success(), "{}", said(&cancelled));
+    until("all is given back", || sites.iter().all(|site| held(&site.root) == json!({})));
+}
+
+#[test]
+fn a_job_that_waits_fails_when_its_reservation_is_for_others_from_then_on() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let site = &environment.sites[0].name;
+    let words = format!("reservation create course --site {site} --processors 2 --for 30m --start");
+    let words: Vec<&str> = words.split(' ').chain(["in 1h"]).collect();
+    let created = client(&environment, &words);
+    assert!(created.status.success(), "{}", said(&created));
+    let file = job_file(&environment, "waits", json!({ "reservation": { "use": "course" } }));
+    assert!(client(&environment, &["submit", &file]).status.success());
+    let open = ask(&environment, "reservation allow course --add somebody");
+    assert_eq!(open.status.code(), Some(3), "{}", said(&open));
+    let allowed = ask(&environment, "reservation allow course --only somebody");
+    assert!(said(&allowed).contains("somebody"), "{}", said(&allowed));
+    until_it_is(&server, 1, "failed");
+    assert!(why(&server, 1).contains("is not for its key"), "{}", why(&server, 1));
+}
+
 #[test]
 fn a_job_that_cannot_run_within_its_reservation_is_refused_with_the_reason() {
     let environment = environment();

@@ -11,6 +11,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::shared::SharedReservation;
 use cospan_domain::site::state::SiteRecord;
+use cospan_domain::site::together::Group;
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::{Bytes, Timestamp};
 use imbl::{OrdMap, OrdSet};
@@ -67,6 +68,17 @@ impl View {
         let named = self.sites.iter();
         let named = named.filter_map(|(site, record)| Some((site, record.shared_named(name)?)));
         named.min_by_key(|(_, shared)| shared.is_over(now))
+    }
+
+    /// The same at all of its sites.
+    pub fn shared_group(&self, name: &ReservationName, now: Timestamp) -> Option<Group<'_>> {
+        let (site, shared) = self.shared_reservation(name, now)?;
+        Some(Group::of(site, shared, &|site| self.site_record(site)))
+    }
+
+    /// What is durable about a site.
+    pub fn site_record(&self, site: &SiteName) -> Option<&SiteRecord> {
+        self.sites.get(site).map(|record| &**record)
     }
 
     /// Takes in one committed change.

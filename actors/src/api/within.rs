@@ -1,9 +1,12 @@
 //! Whether a job can run within the reservation that it names.
 
+use std::collections::BTreeMap;
+
 use cospan_domain::ids::{KeyName, ReservationName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::shared::SharedReservation;
+use cospan_domain::site::together::Group;
+use cospan_domain::units::Timestamp;
 
 use super::handle::ControlPlane;
 
@@ -15,13 +18,14 @@ impl ControlPlane {
     pub(super) fn check_within(&self, by: &KeyName, spec: &JobSpec) -> Result<(), String> {
         let Some(name) = &spec.run.within else { return Ok(()) };
         let (view, now) = (self.view(), self.now());
-        let found = view.shared_reservation(name, now);
-        let Some((site, reservation)) = found.filter(|(_, found)| !found.is_over(now)) else {
-            return Err(match found {
-                Some((site, _)) => format!("reservation {name} at {site} has ended"),
-                None => format!("there is no reservation {name}; see `cospan reservation list`"),
-            });
+        let group = view.shared_group(name, now);
+        let leader = group.as_ref().and_then(|group| group.leader(now));
+        let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
+            return Err(format!("there is no reservation {name}; see `cospan reservation list`"));
         };
+        if reservation.is_over(now) {
+            return Err(format!("reservation {name} at {site} has ended"));
+        }
         if !reservation.serves(by) {
             let owner = &reservation.by;
             return Err(format!(
@@ -29,7 +33,7 @@ impl ControlPlane {
             ));
         }
         let lasts = reservation.wish.length;
-        let left = reservation.until().since(now).min(lasts);
+        let left = group.until(now).since(now).min(lasts);
         let wall_time = spec.wall_time;
         if left < wall_time {
             return Err(format!(
@@ -37,28 +41,38 @@ impl ControlPlane {
                  lower `wall_time`, or have the reservation extended"
             ));
         }
-        fits(name, site, reservation, spec)
+        fits(name, group, spec, now)
     }
 }
 
 fn fits(
     name: &ReservationName,
-    site: &SiteName,
-    reservation: &SharedReservation,
+    group: &Group<'_>,
     spec: &JobSpec,
+    now: Timestamp,
 ) -> Result<(), String> {
-    let reserved = &reservation.wish.resources;
-    let mut all = Resources::default();
+    let live = group.parts().iter().filter(|(_, part)| !part.is_over(now));
+    let parts: BTreeMap<&SiteName, &Resources> =
+        live.map(|(site, part)| (*site, &part.wish.resources)).collect();
+    let (mut all, mut reserved) = (Resources::default(), Resources::default());
+    parts.values().for_each(|part| reserved.add(part));
     for component in &spec.components {
         let called = &component.name;
-        if let Some(elsewhere) = component.site.as_ref().filter(|named| *named != site) {
+        if let Some(elsewhere) = component.site.as_ref().filter(|site| !parts.contains_key(site)) {
+            let sites: Vec<&str> = parts.keys().map(|site| site.as_str()).collect();
             return Err(format!(
-                "component {called} is for {elsewhere}, but reservation {name} is at {site}; drop \
-                 its `site`"
+                "component {called} is for {elsewhere}, but reservation {name} is at {}; drop its \
+                 `site`",
+                sites.join(", ")
             ));
         }
         let needs = component.resources.countable();
-        if let Some(shortage) = reserved.first_shortage(&needs) {
+        let may =
+            parts.iter().filter(|(site, _)| component.site.as_ref().is_none_or(|s| s == **site));
+        let mut shortages = may.map(|(_, part)| part.first_shortage(&needs));
+        if let Some(Some(shortage)) = shortages.clone().next()
+            && shortages.all(|shortage| shortage.is_some())
+        {
             return Err(format!(
                 "component {called} does not fit into reservation {name}: it {shortage}"
             ));

@@ -128,6 +128,7 @@ impl Cluster {
         self.measure_if_due(now, ctx);
         self.turn(ctx);
         self.look_for_no_shows(now, ctx);
+        self.keep_in_step(ctx);
         self.ask_shared(ctx);
         self.set_wake(ctx, now);
     }

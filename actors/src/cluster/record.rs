@@ -105,6 +105,7 @@ impl Cluster {
                 let now = this.now();
                 this.set_wake(ctx, now);
                 this.turn(ctx);
+                this.keep_in_step(ctx);
                 this.ask_shared(ctx);
             }
             Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::ReservationName;
+use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::reserve::{Outcome, ReservationTag, Serial, Span};
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::event::{Happened, SiteEvent};
 use cospan_domain::site::shared::{SharedQuestion, SharedReservation, SharedStage};
 use cospan_domain::site::state::SiteRecord;
+use cospan_domain::site::together;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{CallKind, ReservationOrder, Site, SiteError};
 
@@ -117,6 +118,20 @@ impl Cluster {
                 None => drop(ctx.run_later(RETRY, Self::ask_shared)),
             }
         }));
+    }
+
+    /// Does what follows for parts of reservations here from what is durable at other sites.
+    pub(super) fn keep_in_step(&mut self, ctx: &mut Context<Self>) {
+        if self.record.is_writing() || self.record.has_commands() {
+            return;
+        }
+        let view = self.shared.view.load();
+        let all = view.sites.values().map(|record| &**record);
+        let find = |site: &SiteName| view.site_record(site);
+        if let Some(step) = together::due(self.record.state(), all, &find, self.now()) {
+            self.record.push(SiteCommand::SharedStep(step), None);
+            self.turn(ctx);
+        }
     }
 
     /// Looks whether jobs make use of those that are given back otherwise.

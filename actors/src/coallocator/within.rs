@@ -16,6 +16,7 @@ use cospan_domain::placement::{GridSnapshot, place_within};
 use cospan_domain::reserve::Serial;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::shared::SharedReservation;
+use cospan_domain::site::together::Group;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
@@ -28,6 +29,8 @@ const SPARE: DurationMs = DurationMs::from_secs(10);
 
 /// Where a reservation is: its site, and its number there.
 type Place = (SiteName, Serial);
+/// What is taken of reservations.
+type Takes = Vec<(Place, Resources)>;
 
 /// Jobs that share reservations.
 #[derive(Debug, Default)]
@@ -37,7 +40,7 @@ pub(super) struct Within {
     /// All that have not ended.
     sharing: BTreeSet<JobId>,
     /// Those that are being told, and what they take where.
-    told: BTreeMap<JobId, Option<(Place, Resources)>>,
+    told: BTreeMap<JobId, Takes>,
     wake: Option<SpawnHandle>,
 }
 
@@ -49,7 +52,7 @@ pub(super) struct Told(JobId);
 /// What is to become of a job that waits.
 enum Verdict {
     /// It has a place.
-    Place(Place, Vec<Placement>),
+    Place(Takes, Vec<Placement>),
     /// It will have none.
     Fail(Arc<str>),
     /// It waits; at the latest until then.
@@ -116,15 +119,13 @@ impl CoAllocator {
                 false => Verdict::Wait(Some(not_before)),
             };
             match verdict {
-                Verdict::Place(place, placements) => {
-                    let mut takes = Resources::default();
-                    job.spec.uses(&placements).for_each(|(_, used)| takes.add(&used));
-                    self.within.told.insert(id, Some((place, takes)));
+                Verdict::Place(takes, placements) => {
+                    self.within.told.insert(id, takes);
                     let command = JobCommand::Place { placements, by: None };
                     self.order_job(id, command, Told(id), ctx);
                 }
                 Verdict::Fail(reason) => {
-                    self.within.told.insert(id, None);
+                    self.within.told.insert(id, Vec::new());
                     let command = JobCommand::LoseReservation { reason };
                     self.order_job(id, command, Told(id), ctx);
                 }
@@ -136,30 +137,35 @@ impl CoAllocator {
 
     fn verdict(&self, job: &Job, view: &View, grid: &GridSnapshot, now: Timestamp) -> Verdict {
         let Some(name) = job.shares() else { return Verdict::Wait(None) };
-        let Some((site, reservation)) = view.shared_reservation(name, now) else {
+        let group = view.shared_group(name, now);
+        let leader = group.as_ref().and_then(|group| group.leader(now));
+        let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
             return Verdict::Fail(format!("its reservation {name} is no more").into());
         };
         if let Some(why) = reservation.turns_away(&job.owner, now) {
             return Verdict::Fail(format!("its reservation {name} at {site} {why}").into());
         }
-        if !reservation.is_kept(now) {
+        let leases = || group.kept(now).filter_map(|(_, part)| part.lease());
+        let begins = leases().map(|lease| lease.from).max();
+        let Some((from, to)) = begins.zip(leases().map(|lease| lease.to).min()) else {
             return Verdict::Wait(None);
+        };
+        if now < from {
+            return Verdict::Wait(Some(from));
         }
-        let Some(lease) = reservation.lease() else { return Verdict::Wait(None) };
-        if now < lease.from {
-            return Verdict::Wait(Some(lease.from));
-        }
-        if lease.to < now + SPARE.min(reservation.wish.margin) + job.spec.wall_time {
+        if to < now + SPARE.min(reservation.wish.margin) + job.spec.wall_time {
             // It may be extended.
-            return Verdict::Wait(Some(lease.to));
+            return Verdict::Wait(Some(to));
         }
-        let place = (site.clone(), reservation.serial);
-        let mut left = reservation.wish.resources.clone();
-        left.subtract(&self.within.taken(view, &place));
+        let left = group.kept(now).map(|(site, part)| {
+            let mut left = part.wish.resources.clone();
+            left.subtract(&self.within.taken(view, &(site.clone(), part.serial)));
+            (site.clone(), left)
+        });
         let request = self.shared.request_of(job);
-        match place_within(&request, grid, site, left) {
-            Some(placements) => Verdict::Place(place, promised(placements, reservation)),
-            None => Verdict::Wait(Some(lease.to)),
+        match place_within(&request, grid, &left.collect()) {
+            Some(placements) => promised(job, placements, group, now),
+            None => Verdict::Wait(Some(to)),
         }
     }
 
@@ -176,15 +182,24 @@ impl CoAllocator {
     }
 }
 
-/// The same, under the lease that they share.
-fn promised(placements: Vec<Placement>, reservation: &SharedReservation) -> Vec<Placement> {
-    let lease = reservation.lease();
-    let acquisition = lease.map(|lease| {
-        let (from, to) = (lease.from, lease.to);
-        Acquisition::Reserved(Promised { serial: reservation.serial, from, to, shared: true })
+/// Placed under the leases that it shares, with what it takes of them.
+fn promised(job: &Job, placements: Vec<Placement>, group: &Group<'_>, now: Timestamp) -> Verdict {
+    let parts: BTreeMap<&SiteName, &SharedReservation> = group.kept(now).collect();
+    let uses = job.spec.uses(&placements).filter_map(|(site, used)| {
+        let serial = parts.get(&site)?.serial;
+        Some(((site, serial), used))
     });
-    let acquisition = acquisition.unwrap_or_default();
-    placements.into_iter().map(|placement| Placement { acquisition, ..placement }).collect()
+    let takes = uses.collect();
+    let under = |placement: Placement| {
+        let part = parts.get(&placement.site);
+        let promised = part.and_then(|part| {
+            let (serial, lease) = (part.serial, part.lease()?);
+            Some(Promised { serial, from: lease.from, to: lease.to, shared: true })
+        });
+        let acquisition = promised.map(Acquisition::Reserved).unwrap_or_default();
+        Placement { acquisition, ..placement }
+    };
+    Verdict::Place(takes, placements.into_iter().map(under).collect())
 }
 
 impl Handler<Told> for CoAllocator {

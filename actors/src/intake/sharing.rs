@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::reserve::StartWindow;
+use cospan_domain::resources::Resources;
 use cospan_domain::site::shared::SharedWish;
+use cospan_domain::site::together::MAX_PARTS;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::api::command::{ApiRefusal, SiteOrder};
@@ -66,6 +68,35 @@ pub(super) fn completed(
         let problem = format!("{elsewhere} has a reservation {name} already; take another name");
         return Err(ApiRefusal::Conflict(problem));
     }
+    let wish = as_root(shared, site, *wish)?;
+    match wish.parts.is_empty() {
+        true => check_part(shared, site, &wish.resources)?,
+        false => {
+            wish.parts.iter().try_for_each(|(site, part)| check_part(shared, site, part))?;
+        }
+    }
+    Ok(SiteOrder::Reserve(Box::new(with_lead(wish, &shared.settings.job, now))))
+}
+
+/// The wish of the first of several sites, whose record decides for all of them.
+fn as_root(shared: &Shared, site: &SiteName, wish: SharedWish) -> Result<SharedWish, ApiRefusal> {
+    let Some((first, resources)) = wish.parts.iter().next() else { return Ok(wish) };
+    if let Some(unknown) = wish.parts.keys().find(|site| !shared.sites.contains_key(*site)) {
+        return Err(ApiRefusal::NotFound(format!("no site is called {unknown}")));
+    }
+    if first != site {
+        return Err(ApiRefusal::Conflict(format!("the first of its sites is {first}")));
+    }
+    if wish.parts.len() > MAX_PARTS {
+        let problem = format!("a reservation is at most at {MAX_PARTS} sites; name fewer");
+        return Err(ApiRefusal::Conflict(problem));
+    }
+    let tolerance = wish.tolerance.min(wish.window.latest.since(wish.window.earliest).max(SOON));
+    Ok(SharedWish { resources: resources.clone(), tolerance, ..wish })
+}
+
+/// Whether a site could reserve so much.
+fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<(), ApiRefusal> {
     let shape = shared.live.site(site).and_then(|report| report.shape.clone());
     let Some(shape) = shape else {
         let problem = format!("site {site} has not answered since the server was started");
@@ -74,10 +105,12 @@ pub(super) fn completed(
     if !shape.reservations {
         return Err(ApiRefusal::Conflict(format!("site {site} grants no reservations")));
     }
-    if let Some(shortage) = shape.total.first_shortage(&wish.resources) {
-        return Err(ApiRefusal::Conflict(format!("site {site} is too small: it {shortage}")));
+    match shape.total.first_shortage(wanted) {
+        Some(shortage) => {
+            Err(ApiRefusal::Conflict(format!("site {site} is too small: it {shortage}")))
+        }
+        None => Ok(()),
     }
-    Ok(SiteOrder::Reserve(Box::new(with_lead(*wish, &shared.settings.job, now))))
 }
 
 /// Begins so long before the start, and ends so long after the end, that whatever may run in it for
@@ -91,14 +124,15 @@ fn with_lead(wish: SharedWish, parameters: &JobParameters, now: Timestamp) -> Sh
         false => latest - lead,
     };
     let window = StartWindow::new(begins, latest);
-    SharedWish { window, lead, margin: parameters.wall_margin, ..wish }
+    // Until the last of several sites has begun, the first has already.
+    let apart = if wish.parts.is_empty() { DurationMs::ZERO } else { wish.tolerance };
+    SharedWish { window, lead, margin: parameters.wall_margin + apart, ..wish }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use cospan_domain::ids::ReservationName;
-    use cospan_domain::resources::Resources;
 
     fn wish(earliest: u64, latest: u64) -> SharedWish {
         SharedWish {
@@ -109,6 +143,8 @@ mod tests {
             lead: DurationMs::ZERO,
             length: DurationMs::from_secs(3_600),
             margin: DurationMs::ZERO,
+            parts: [].into(),
+            tolerance: DurationMs::ZERO,
         }
     }
 

@@ -92,8 +92,8 @@ fn is_ordered(order: &Operation, site: &SiteRecord) -> bool {
         Operation::Unforce => operator.forced.is_none(),
         Operation::ResetErrors => site.consecutive_errors == 0,
         Operation::Reserve(wish) => site.shared_named(&wish.name).is_some(),
-        Operation::ExtendReservation { name, .. } | Operation::CancelReservation { name } => {
-            site.shared_named(name).is_some()
-        }
+        Operation::ExtendReservation { name, .. }
+        | Operation::AllowReservation { name, .. }
+        | Operation::CancelReservation { name } => site.shared_named(name).is_some(),
     }
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use cospan_domain::ids::{KeyName, ReservationName};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::resources::Resources;
+use cospan_domain::site::access::Access;
 use cospan_domain::site::command::Operation;
 use cospan_domain::site::shared::SharedWish;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -80,12 +81,15 @@ fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> R
     let name = ReservationName::new(&format!("course-{number}"))?;
     let length = scenario.calm_at.since(BEGINS).0;
     let from = BEGINS + DurationMs(chance.random_range(0..length * 3 / 4));
-    let site = chance.random_range(0..scenario.sites.len());
-    let wish = draw_wish(scenario, chance, (name.clone(), site, from))?;
+    let mut site = chance.random_range(0..scenario.sites.len());
+    let mut wish = draw_wish(scenario, chance, (name.clone(), site, from))?;
+    if chance.random_bool(0.4) {
+        site = at_several(scenario, chance, &mut wish);
+    }
     let to = wish.window.latest + wish.length;
     let during = |chance: &mut StdRng| from + DurationMs(chance.random_range(0..to.since(from).0));
     let mut sites = vec![site];
-    if chance.random_bool(0.3) {
+    if wish.parts.is_empty() && chance.random_bool(0.3) {
         sites.push(chance.random_range(0..scenario.sites.len()));
     }
     let mut actions = vec![(from, UserAction::Reserve(sites.clone(), Box::new(wish.clone())))];
@@ -99,6 +103,10 @@ fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> R
         let extend = Operation::ExtendReservation { name: name.clone(), until };
         actions.push((during(chance), UserAction::Site(site, extend)));
     }
+    if chance.random_bool(0.3) {
+        let change = allow(chance, &name)?;
+        actions.push((during(chance), UserAction::Site(site, change)));
+    }
     if chance.random_bool(0.4) {
         let at = during(chance);
         let cancel = Operation::CancelReservation { name: name.clone() };
@@ -109,6 +117,38 @@ fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> R
     }
     scenario.actions.extend(actions);
     Ok(Course { name, from, to })
+}
+
+/// Has two sites or more reserve for the same time. The first of them, which decides.
+fn at_several(scenario: &Scenario, chance: &mut StdRng, wish: &mut SharedWish) -> usize {
+    let count = scenario.sites.len();
+    let mut named: Vec<usize> = (0..count).filter(|_| chance.random_bool(0.6)).collect();
+    if named.len() < 2 {
+        named = (0..count.min(2)).collect();
+    }
+    let part = |site: &usize| {
+        let site = &scenario.sites[*site];
+        let most = (site.nodes * site.processors_per_node).min(8);
+        (site.name.clone(), Resources::processors(most.min(wish.resources.processors)))
+    };
+    let parts = named.iter().map(part).collect();
+    wish.tolerance = DurationMs(chance.random_range(0..=10 * MINUTE));
+    wish.parts = parts;
+    let first = wish.parts.keys().next();
+    let is_first = |site: &usize| Some(&scenario.sites[*site].name) == first;
+    named.into_iter().find(is_first).unwrap_or_default()
+}
+
+/// Changes who may use one, while it may be used.
+fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
+    let mut key = || KeyName::new(USERS[chance.random_range(0..USERS.len())]);
+    let (one, other) = (key()?, key()?);
+    let access = match chance.random_range(0..3) {
+        0 => Access::Everybody,
+        1 => Access::Only([one].into()),
+        _ => Access::Change { add: [one].into(), remove: [other].into() },
+    };
+    Ok(Operation::AllowReservation { name: name.clone(), access })
 }
 
 /// What is wanted of a site from some time on, and for whom. Its lead and margin are not an
@@ -134,5 +174,7 @@ fn draw_wish(
         lead: DurationMs::ZERO,
         length: DurationMs(chance.random_range(HOUR / 2..5 * HOUR)),
         margin: DurationMs::ZERO,
+        parts: [].into(),
+        tolerance: DurationMs::ZERO,
     })
 }

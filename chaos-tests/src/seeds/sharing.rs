@@ -1,13 +1,14 @@
 //! Judges reservations that jobs share: by what sites hold, and by who ran in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::api::View;
 use cospan_actors::journal::Change;
-use cospan_domain::ids::{InstanceId, SiteName};
+use cospan_domain::ids::{InstanceId, KeyName, SiteName};
 use cospan_domain::reserve::{ReservationTag, Serial};
-use cospan_domain::site::shared::{SharedReservation, SharedStage};
+use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage};
 use cospan_domain::site::state::SiteRecord;
+use cospan_domain::site::together::{Accord, Group};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::oracle::Evidence;
@@ -16,15 +17,21 @@ use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::Deed;
 
-/// All that was recorded of them, also of those that the records forgot.
+/// All that was recorded of them, also of those that the records forgot, and whose each was once.
 #[derive(Debug, Default)]
-pub struct Sharing(BTreeMap<(SiteName, Serial), SharedReservation>);
+pub struct Sharing(BTreeMap<(SiteName, Serial), (SharedReservation, Vec<BTreeSet<KeyName>>)>);
 
 impl Sharing {
     /// Takes note of a site's record.
     pub(super) fn learn(&mut self, record: &SiteRecord) {
         for shared in &record.shared {
-            self.0.insert((record.site.clone(), shared.serial), shared.clone());
+            let fresh = || (shared.clone(), Vec::new());
+            let place = (record.site.clone(), shared.serial);
+            let (known, allowed) = self.0.entry(place).or_insert_with(fresh);
+            known.clone_from(shared);
+            if !allowed.contains(&shared.wish.allowed) {
+                allowed.push(shared.wish.allowed.clone());
+            }
         }
     }
 }
@@ -39,12 +46,13 @@ pub(super) fn used_by_others(evidence: &Evidence<'_>) -> Vec<String> {
         }
         let known = evidence.shared.0.get(&(entry.site.clone(), lease.serial));
         let job = evidence.jobs.get(&entry.tag.job);
-        let (Some(known), Some(job)) = (known, job) else {
+        let (Some((known, allowed)), Some(job)) = (known, job) else {
             wrong.push(format!("{} used {lease}, which was never wanted", entry.tag));
             continue;
         };
         let (wish, owner) = (&known.wish, &job.owner);
-        let may = wish.allowed.is_empty() || wish.allowed.contains(owner);
+        // Whoever was let in runs on when it is for others.
+        let may = allowed.iter().any(|keys| keys.is_empty() || keys.contains(owner));
         if job.shares() != Some(&wish.name) || !may {
             wrong.push(format!("{} of {owner} used {lease}, {}", entry.tag, wish.name));
         }
@@ -84,7 +92,13 @@ const SET_BACK: DurationMs = DurationMs(2 * HOUR);
 fn named_twice(view: &View, shared: &SharedReservation, now: Timestamp) -> Option<String> {
     let (name, now) = (&shared.wish.name, now + SET_BACK);
     let named = view.sites.values().flat_map(|site| &site.shared);
-    let live = named.filter(|other| other.wish.name == *name && !other.is_over(now)).count();
+    let live = named.filter(|other| other.wish.name == *name && !other.is_over(now));
+    // Its other parts, and starts that were tried in vain, are no other reservations.
+    let others = live.filter(|other| {
+        let goes = other.end() == Some(&SharedEnd::AskedAnew);
+        !goes && (other.wish.parts.is_empty() || other.wish.parts != shared.wish.parts)
+    });
+    let live = others.count() + usize::from(!shared.wish.parts.is_empty());
     (live > 1).then(|| format!("{live} reservations are called {name}"))
 }
 
@@ -113,6 +127,7 @@ pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -
         let records = view.sites.values();
         let kept = records.flat_map(|record| record.shared.iter().map(move |kept| (record, kept)));
         let kept = kept.filter(|(_, shared)| shared.is_kept(now));
+        let halves = halves(&view, now);
         let missing = kept.filter_map(|(record, shared)| {
             let tag = ReservationTag::shared(instance, shared.serial);
             let site = &world.sites()[world.index_of(&record.site)?.index()];
@@ -120,8 +135,27 @@ pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -
             let agrees = lease.is_some_and(|lease| Some(lease.span) == shared.lease());
             (!agrees).then(|| format!("{tag} at {}: {shared:?}, and it has {lease:?}", record.site))
         });
-        missing.collect()
+        missing.chain(halves).collect()
     })
+}
+
+/// Parts of reservations at several sites that are there although the others never were, or that
+/// begin too far apart.
+fn halves(view: &View, now: Timestamp) -> Vec<String> {
+    let all = view
+        .sites
+        .iter()
+        .flat_map(|(site, record)| record.shared.iter().map(move |part| (site, part)));
+    let parts = all.filter(|(_, part)| part.together.is_some() && part.is_kept(now));
+    let wrong = parts.filter_map(|(site, part)| {
+        let group = Group::of(site, part, &|site| view.site_record(site));
+        let starts = || group.parts().iter().filter_map(|(_, part)| part.granted);
+        let apart = starts().max()?.since(starts().min()?);
+        let unkept = |(_, other): &(&SiteName, &SharedReservation)| other.accord() != Accord::Kept;
+        let is_half = group.parts().iter().any(unkept) || apart > part.wish.tolerance;
+        is_half.then(|| format!("{} at {site} is kept, but of all: {group:?}", part.wish.name))
+    });
+    wrong.collect()
 }
 
 /// Whether this is kept for jobs that may come yet.

@@ -1,6 +1,7 @@
 //! Which sites may be asked for a reservation, and in which order: that in which the job's policy
 //! would take them if nothing else ran there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::grid::{Belief, GridSite, GridSnapshot};
@@ -56,21 +57,23 @@ fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Plan> {
     by_policy(request, &mut context).ok()
 }
 
-/// Where the components of a request would go that has this much of a site, and nothing else: what
-/// is left of a reservation there. `None`: they do not fit, or the site takes no jobs now.
+/// Where the components of a request would go that has this much of these sites, and nothing else:
+/// what is left of a reservation there. `None`: they do not fit, or no such site takes jobs now.
 pub fn place_within(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-    site: &SiteName,
-    left: Resources,
+    left: &BTreeMap<SiteName, Resources>,
 ) -> Option<Vec<Placement>> {
-    let found = grid.sites().iter().find(|known| known.name == *site)?;
-    let whole = found.as_empty()?;
-    let idle = whole.idle.map(|belief| Belief { idle: left, ..belief });
+    let sites = grid.sites().iter().filter_map(|known| {
+        let left = left.get(&known.name)?.clone();
+        let whole = known.as_empty()?;
+        let idle = whole.idle.map(|belief| Belief { idle: left, ..belief });
+        Some(GridSite { idle, ..whole })
+    });
     let mode = AcquisitionMode::Immediate;
     let options = AcquisitionOptions { mode, ..request.acquisition() };
     let request = request.clone().with_acquisition(options);
-    let grid = grid.with_sites(vec![GridSite { idle, ..whole }]);
+    let grid = grid.with_sites(sites.collect());
     planned(&request, &grid).map(|plan| plan.placements)
 }
 

@@ -7,9 +7,11 @@ use thiserror::Error;
 
 use crate::ids::{KeyName, ReservationName};
 use crate::reserve::{Outcome, Serial};
+use crate::site::access::Access;
 use crate::site::failure::FailureClass;
 use crate::site::shared::{MAX_ALLOWED, MAX_SHARED, SharedQuestion, SharedWish};
 use crate::site::state::{AttemptId, MAX_WINDOWS, NotificationId, NotificationKind};
+use crate::site::together::Step;
 use crate::units::{PerMillion, Timestamp};
 
 /// A command to one site's record.
@@ -79,6 +81,8 @@ pub enum SiteCommand {
         /// Whether one does, or waits to.
         used: bool,
     },
+    /// What follows for this site's part of a reservation from what is durable at the others.
+    SharedStep(Step),
     /// An operator orders something.
     Operate {
         /// The key that asks.
@@ -147,6 +151,13 @@ pub enum Operation {
         /// Its new end.
         until: Timestamp,
     },
+    /// Change who may use one.
+    AllowReservation {
+        /// Which.
+        name: ReservationName,
+        /// Who.
+        access: Access,
+    },
     /// Give one back.
     CancelReservation {
         /// Which.
@@ -199,4 +210,10 @@ pub enum Rejection {
     TooManyReservations,
     #[error("a reservation names at most {} keys", MAX_ALLOWED)]
     TooManyKeys,
+    #[error("it is for every key's jobs; say with `only` whose it is to be for instead")]
+    OpenToEverybody,
+    #[error("nobody would be left who may use it; cancel it, or say `everybody`")]
+    NobodyLeft,
+    #[error("{key} is not among those who may use it")]
+    NotAllowed { key: KeyName },
 }

@@ -9,11 +9,11 @@ use crate::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
 use crate::site::event::{Happened, SiteEvent};
 use crate::site::failure::FailureClass;
 use crate::site::parameters::SiteParameters;
-use crate::site::shared;
 use crate::site::state::{
     AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
     SiteRecord, probing_jobs,
 };
+use crate::site::{access, shared, together};
 use crate::text;
 use crate::units::{PerMillion, Timestamp};
 
@@ -53,6 +53,7 @@ pub fn decide(
         SiteCommand::SharedAnswered { serial, asked, outcome } => {
             Ok(shared::answered(record, serial, asked, outcome))
         }
+        SiteCommand::SharedStep(step) => Ok(together::stepped(record, step)),
         SiteCommand::SharedLookedAt { serial, used } => Ok(desk.looked_at(serial, used)),
         SiteCommand::SharedMissing { gone, changed } => {
             Ok(shared::missing(record, &gone, &changed, now))
@@ -306,6 +307,9 @@ impl Desk<'_> {
             Operation::Reserve(wish) => shared::want(self.record, *wish, by, self.now),
             Operation::ExtendReservation { name, until } => {
                 shared::extend(self.record, &name, until, self.now, by)
+            }
+            Operation::AllowReservation { name, access } => {
+                access::allow(self.record, &name, access, self.now, by)
             }
             Operation::CancelReservation { name } => {
                 shared::cancel(self.record, &name, self.now, by)

@@ -1,12 +1,14 @@
 //! What happened to a site; journalled.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::KeyName;
 use crate::reserve::{Outcome, Serial};
 use crate::site::failure::FailureClass;
-use crate::site::shared::SharedWish;
+use crate::site::shared::{SharedEnd, SharedWish};
 use crate::site::state::{AttemptId, Notification, NotificationId};
+use crate::site::together::{Accord, Together};
 use crate::units::{DurationMs, Timestamp};
 
 /// One event with its time.
@@ -128,6 +130,8 @@ pub enum Happened {
         wish: Arc<SharedWish>,
         /// By which key.
         by: KeyName,
+        /// What it is a part of, if several sites are asked.
+        together: Option<Together>,
     },
     /// The site is to be asked to let one last longer.
     SharedExtensionWanted {
@@ -135,8 +139,33 @@ pub enum Happened {
         serial: Serial,
         /// From its start to its new end.
         length: DurationMs,
+        /// Which of its extensions this is.
+        number: u32,
         /// By which key.
         by: KeyName,
+    },
+    /// Others may use one from now on.
+    SharedAllowed {
+        /// Which.
+        serial: Serial,
+        /// Keys whose jobs may use it; none: every key's.
+        allowed: BTreeSet<KeyName>,
+        /// By which key.
+        by: KeyName,
+    },
+    /// The sites of one have come further with each other.
+    SharedSettled {
+        /// Which.
+        serial: Serial,
+        /// How far.
+        accord: Accord,
+    },
+    /// One is to be given back as its other parts are, or because of them.
+    SharedLeft {
+        /// Which.
+        serial: Serial,
+        /// Why.
+        why: SharedEnd,
     },
     /// One is to be given back.
     SharedCancelled {
@@ -203,6 +232,9 @@ impl Happened {
             Happened::ErrorsReset { .. } => "ErrorsReset",
             Happened::SharedWanted { .. } => "SharedWanted",
             Happened::SharedExtensionWanted { .. } => "SharedExtensionWanted",
+            Happened::SharedAllowed { .. } => "SharedAllowed",
+            Happened::SharedSettled { .. } => "SharedSettled",
+            Happened::SharedLeft { .. } => "SharedLeft",
             Happened::SharedCancelled { .. } => "SharedCancelled",
             Happened::SharedAnswered { .. } => "SharedAnswered",
             Happened::SharedUsed { .. } => "SharedUsed",

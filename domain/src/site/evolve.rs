@@ -79,6 +79,9 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         | Happened::SharedUsed { .. }
         | Happened::SharedUnused { .. }
         | Happened::SharedLost { .. }
+        | Happened::SharedAllowed { .. }
+        | Happened::SharedSettled { .. }
+        | Happened::SharedLeft { .. }
         | Happened::SharedChanged { .. }) => shared::evolve(record, what, at),
     }
 }

@@ -4,6 +4,7 @@
 //! [`contact::ContactLog`] is what we saw since our start and is forgotten with us;
 //! [`availability`] puts both together; [`isolation`] tells their faults from ours.
 
+pub mod access;
 pub mod availability;
 pub mod command;
 pub mod contact;
@@ -18,6 +19,7 @@ pub mod shared;
 pub mod state;
 #[cfg(test)]
 mod tests;
+pub mod together;
 
 use crate::machine::Machine;
 use crate::units::Timestamp;

@@ -5,15 +5,16 @@
 //! ([`ReservationTag::shared`](crate::reserve::ReservationTag::shared)). What the site is to be
 //! asked follows from the record alone, so that the same is asked again after a restart.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::ids::{KeyName, ReservationName};
+use crate::ids::{KeyName, ReservationName, SiteName};
 use crate::reserve::{Outcome, ReservationRequest, Serial, Span, StartWindow};
 use crate::resources::Resources;
 use crate::site::command::Rejection;
 use crate::site::event::Happened;
 use crate::site::state::SiteRecord;
+use crate::site::together::{Accord, Together};
 use crate::units::{DurationMs, Timestamp};
 
 /// Shared reservations of a site that have not ended.
@@ -40,6 +41,11 @@ pub struct SharedWish {
     pub length: DurationMs,
     /// The lease ends so long after the end.
     pub margin: DurationMs,
+    /// All sites that are to reserve, and what each is to, if there are several: all of them do, or
+    /// none.
+    pub parts: BTreeMap<SiteName, Resources>,
+    /// How far apart the leases at several sites may begin.
+    pub tolerance: DurationMs,
 }
 
 /// A reservation that jobs share.
@@ -57,6 +63,10 @@ pub struct SharedReservation {
     pub stage: SharedStage,
     /// A job has made use of it, or waits to.
     pub used: bool,
+    /// What it is a part of, if there are several.
+    pub together: Option<Together>,
+    /// How often it was to last longer, as [`together`](crate::site::together) counts that.
+    pub extension: u32,
 }
 
 /// How far a shared reservation is.
@@ -98,6 +108,8 @@ pub enum SharedEnd {
         /// By which key.
         by: KeyName,
     },
+    /// Another site could not at that time: all are asked for a later one.
+    AskedAnew,
 }
 
 /// What a site is asked about one.
@@ -132,7 +144,7 @@ impl SharedReservation {
     /// Whether jobs can run in it, now or later.
     pub fn is_kept(&self, now: Timestamp) -> bool {
         let kept = matches!(self.stage, SharedStage::Confirmed | SharedStage::Extending { .. });
-        kept && !self.is_over(now)
+        kept && self.accord() == Accord::Kept && !self.is_over(now)
     }
 
     /// Whether nobody can run in it any more.
@@ -169,6 +181,8 @@ impl SharedReservation {
     pub fn question(&self) -> Option<SharedQuestion> {
         match self.stage {
             SharedStage::Asked => Some(SharedQuestion::Request),
+            // Not before every site has granted its part.
+            SharedStage::Granted if self.accord() == Accord::Looking => None,
             SharedStage::Granted => Some(SharedQuestion::Confirm),
             SharedStage::Extending { length } => Some(SharedQuestion::Extend(length)),
             SharedStage::Releasing(_) => Some(SharedQuestion::Release),
@@ -245,8 +259,8 @@ impl SiteRecord {
         self.shared.iter().find_map(|shared| Some((shared, shared.question()?)))
     }
 
-    /// Those that are not over, and have this name.
-    fn live(&self, name: &ReservationName, now: Timestamp) -> Result<Serial, Rejection> {
+    /// The one of this name that is not over.
+    pub(super) fn live(&self, name: &ReservationName, now: Timestamp) -> Result<Serial, Rejection> {
         let shared = self.shared_named(name).filter(|shared| !shared.is_over(now));
         shared.map(|shared| shared.serial).ok_or(Rejection::NoSuchReservation)
     }
@@ -272,7 +286,8 @@ pub(super) fn want(
         return Err(Rejection::TooManyKeys);
     }
     let serial = Serial(record.last_shared.0 + 1);
-    Ok(Happened::SharedWanted { serial, wish: Arc::new(wish), by })
+    let together = (!wish.parts.is_empty()).then_some(Together::new(serial, 0));
+    Ok(Happened::SharedWanted { serial, wish: Arc::new(wish), by, together })
 }
 
 /// An operator wants one to end later. Not earlier: what runs in it may have been let in to run
@@ -286,13 +301,14 @@ pub(super) fn extend(
 ) -> Result<Happened, Rejection> {
     let serial = record.live(name, now)?;
     let shared = record.shared_with(serial).ok_or(Rejection::NoSuchReservation)?;
-    if shared.stage != SharedStage::Confirmed {
+    if shared.stage != SharedStage::Confirmed || shared.accord() != Accord::Kept {
         return Err(Rejection::ReservationBusy);
     }
     if until <= shared.until() {
         return Err(Rejection::EndsLater);
     }
-    Ok(Happened::SharedExtensionWanted { serial, length: until.since(shared.start()), by })
+    let number = shared.ordered_extension();
+    Ok(Happened::SharedExtensionWanted { serial, length: until.since(shared.start()), number, by })
 }
 
 /// An operator gives one back.
@@ -359,7 +375,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
         record.shared.iter_mut().filter(|shared| shared.serial == *serial).for_each(change);
     };
     match what {
-        Happened::SharedWanted { serial, wish, by } => {
+        Happened::SharedWanted { serial, wish, by, together } => {
             make_room(record, &wish.name, at);
             record.last_shared = record.last_shared.max(*serial);
             record.shared.push(SharedReservation {
@@ -369,11 +385,24 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
                 granted: None,
                 stage: SharedStage::Asked,
                 used: false,
+                together: *together,
+                extension: 0,
             });
         }
-        Happened::SharedExtensionWanted { serial, length, .. } => {
-            let length = *length;
-            of(record, serial, &|shared| shared.stage = SharedStage::Extending { length });
+        Happened::SharedExtensionWanted { serial, length, number, .. } => {
+            of(record, serial, &|shared| {
+                shared.stage = SharedStage::Extending { length: *length };
+                shared.extension = *number;
+            });
+        }
+        Happened::SharedAllowed { serial, allowed, .. } => {
+            of(record, serial, &|shared| shared.wish.allowed.clone_from(allowed));
+        }
+        Happened::SharedSettled { serial, accord } => of(record, serial, &|shared| {
+            shared.together = shared.together.map(|it| Together { accord: *accord, ..it });
+        }),
+        Happened::SharedLeft { serial, why } => {
+            of(record, serial, &|shared| shared.stage = SharedStage::Releasing(why.clone()));
         }
         Happened::SharedCancelled { serial, by } => of(record, serial, &|shared| {
             shared.stage = SharedStage::Releasing(SharedEnd::Cancelled { by: by.clone() });

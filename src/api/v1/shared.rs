@@ -1,11 +1,15 @@
 //! Reservations that jobs share: as an operator asks for them, and what became of them.
 
+use std::collections::BTreeMap;
+
 use cospan_actors::api::View;
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, ReservationName, SiteName};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::resources::Resources;
+use cospan_domain::site::access::Access;
 use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedWish};
+use cospan_domain::site::together::{Accord, Group};
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,6 +18,9 @@ use super::moment::Moment;
 use super::quantity::{Instant, Length};
 use super::shape::{KeyText, ReservationText, SiteText};
 use super::{number, text};
+
+/// How far apart the starts at several sites may lie, unless told otherwise.
+const TOLERANCE: DurationMs = DurationMs::from_secs(60);
 
 /// A reservation that jobs are to share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -46,6 +53,81 @@ pub struct SharedDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<KeyText>)]
     pub allow: Vec<String>,
+    /// Other sites that are to reserve for the same time: all of them do, or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<SharedPart>,
+    /// How far apart the starts at several sites may lie; one minute if left out, or the whole of
+    /// `within` if that is shorter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "1m")]
+    pub tolerance: Option<Length>,
+}
+
+/// What one more site is to reserve.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedPart {
+    /// The site.
+    #[serde(with = "text")]
+    #[schema(value_type = SiteText)]
+    pub site: SiteName,
+    /// Its processors.
+    #[serde(deserialize_with = "number::positive")]
+    #[schema(minimum = 1)]
+    pub processors: u32,
+}
+
+/// Who may use a shared reservation from now on: `everybody`, or `only` some keys, or `add` and
+/// `remove` some.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedAccess {
+    /// Keys whose jobs may use it, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<KeyText>)]
+    pub add: Vec<String>,
+    /// Keys whose jobs may use it no longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<KeyText>)]
+    pub remove: Vec<String>,
+    /// The keys whose jobs may use it, and no others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<KeyText>)]
+    pub only: Vec<String>,
+    /// Every key's jobs may use it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub everybody: bool,
+}
+
+/// Keys by name; the member that they stand in, and what is wrong, if one can be no key's.
+fn keys<T: FromIterator<KeyName>>(
+    member: &'static str,
+    names: &[String],
+) -> Result<T, (&'static str, String)> {
+    let keys = names.iter().map(|name| KeyName::new(name)).collect::<Result<T, _>>();
+    keys.map_err(|error| (member, error.to_string()))
+}
+
+impl SharedAccess {
+    /// The change that it asks for.
+    ///
+    /// # Errors
+    /// The member that is wrong, and why.
+    pub fn access(&self) -> Result<Access, (&'static str, String)> {
+        let changes = !self.add.is_empty() || !self.remove.is_empty();
+        match (changes, self.only.is_empty(), self.everybody) {
+            (true, true, false) => {
+                let (add, remove) = (keys("add", &self.add)?, keys("remove", &self.remove)?);
+                Ok(Access::Change { add, remove })
+            }
+            (false, false, false) => Ok(Access::Only(keys("only", &self.only)?)),
+            (false, true, true) => Ok(Access::Everybody),
+            _ => Err((
+                "only",
+                "say `everybody`, or `only` and keys, or which keys to `add` and `remove`".into(),
+            )),
+        }
+    }
 }
 
 impl SharedDocument {
@@ -57,7 +139,6 @@ impl SharedDocument {
         if self.lasts.0 == DurationMs::ZERO {
             return Err(("for", "is no time; say how long it is to last".into()));
         }
-        let allowed = self.allow.iter().map(|key| KeyName::new(key)).collect::<Result<_, _>>();
         let earliest = self.start.map_or(now, |start| start.0);
         let within = self.within.map_or(DurationMs::ZERO, |within| within.0);
         let window = StartWindow::new(earliest, earliest + within);
@@ -66,13 +147,39 @@ impl SharedDocument {
         }
         Ok(SharedWish {
             name: self.name.clone(),
-            allowed: allowed.map_err(|error| ("allow", error.to_string()))?,
+            allowed: keys("allow", &self.allow)?,
             resources: Resources::processors(self.processors),
             window: StartWindow::new(window.earliest.max(now), window.latest.max(now)),
             lead: DurationMs::ZERO,
             length: self.lasts.0,
             margin: DurationMs::ZERO,
+            parts: self.parts()?,
+            tolerance: self.tolerance.map_or(TOLERANCE, |tolerance| tolerance.0),
         })
+    }
+
+    /// The site that is asked first, whose record decides for all.
+    pub fn first(&self) -> &SiteName {
+        let others = self.also.iter().map(|part| &part.site);
+        others.chain([&self.site]).min().unwrap_or(&self.site)
+    }
+
+    /// What each of several sites is to reserve.
+    fn parts(&self) -> Result<BTreeMap<SiteName, Resources>, (&'static str, String)> {
+        if self.also.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut parts =
+            BTreeMap::from([(self.site.clone(), Resources::processors(self.processors))]);
+        for SharedPart { site, processors } in &self.also {
+            if parts.insert(site.clone(), Resources::processors(*processors)).is_some() {
+                return Err((
+                    "also",
+                    format!("names {site} twice; say once what it is to reserve"),
+                ));
+            }
+        }
+        Ok(parts)
     }
 }
 
@@ -94,17 +201,18 @@ pub struct SharedExtension {
 pub struct SharedReport {
     /// What jobs call it.
     pub name: String,
-    /// Its site.
+    /// Its site; of several, the first that has not lost its part.
     pub site: String,
     /// `asking`; `confirmed`; `extending`: it is kept, and the site is asked to keep it longer;
-    /// `releasing`; `cancelled`; `over`; `refused`; `lost`: the site has it no more.
+    /// `releasing`; `cancelled`; `over`; `refused`; `no-show`; `lost`: the site has it no more.
+    /// Of several sites: of those that have not lost their parts.
     #[schema(example = "confirmed")]
     pub state: String,
-    /// Processors.
+    /// Processors, at all of its sites together.
     pub processors: u32,
-    /// When it begins.
+    /// When it begins, at all of its sites.
     pub start: Instant,
-    /// When it ends.
+    /// When it ends, at the first of its sites to end.
     pub until: Instant,
     /// The key that had it made.
     pub by: String,
@@ -123,41 +231,106 @@ pub struct SharedReport {
     pub reserved_s: u64,
     /// Those of them in which jobs ran that are still known.
     pub used_s: u64,
+    /// What each site reserves, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<SharedPartReport>,
+}
+
+/// What one of several sites reserves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SharedPartReport {
+    /// The site.
+    pub site: String,
+    /// As of the whole.
+    #[schema(example = "confirmed")]
+    pub state: String,
+    /// Its processors.
+    pub processors: u32,
+    /// When it begins there.
+    pub start: Instant,
+    /// When it ends there.
+    pub until: Instant,
+    /// Its number at the site.
+    pub serial: u32,
 }
 
 impl SharedReport {
-    /// One of a site as it stands.
-    pub fn of(site: &SiteName, shared: &SharedReservation, view: &View, now: Timestamp) -> Self {
+    /// One as it stands at all of its sites; `None` if none has a part.
+    pub fn of(group: &Group<'_>, view: &View, now: Timestamp) -> Option<Self> {
+        let (site, shared) = group.leader(now)?;
         let name = &shared.wish.name;
         let jobs = || view.jobs.values().filter(|job| job.shares() == Some(name));
         let unfinished = jobs().filter(|job| !job.is_final());
-        let kept = if shared.granted.is_some() { shared.start() } else { now };
-        let processors = shared.wish.resources.processors;
-        let reserved = now.min(shared.until()).since(kept);
-        let used: u64 = jobs().map(|job| used_ms(job, site, shared, now)).sum();
-        Self {
+        let (mut processors, mut reserved_ms, mut used) = (0, 0, 0);
+        for (site, part) in group.parts() {
+            let wide = part.wish.resources.processors;
+            processors += wide;
+            if part.granted.is_some() {
+                reserved_ms += now.min(part.until()).since(part.start()).0 * u64::from(wide);
+            }
+            used += jobs().map(|job| used_ms(job, site, part, now)).sum::<u64>();
+        }
+        let parts = group.parts().iter().map(|(site, part)| SharedPartReport::of(site, part, now));
+        Some(Self {
             name: name.to_string(),
             site: site.to_string(),
-            state: state(shared, now).into(),
+            state: state_of(group, now).into(),
             processors,
-            start: Instant(shared.start()),
-            until: Instant(shared.until()),
+            start: Instant(group.start(now)),
+            until: Instant(group.until(now)),
             by: shared.by.to_string(),
             allowed: shared.wish.allowed.iter().map(ToString::to_string).collect(),
             serial: shared.serial.0,
             next: next(shared).map(Instant),
             jobs: unfinished.map(|job| job.id.0).collect::<Vec<_>>(),
-            reserved_s: reserved.0 * u64::from(processors) / 1_000,
+            reserved_s: reserved_ms / 1_000,
             used_s: used / 1_000,
-        }
+            parts: if shared.together.is_some() { parts.collect() } else { Vec::new() },
+        })
     }
 
     /// All that are known, by site, the oldest first.
     pub fn all(view: &View, now: Timestamp) -> Vec<Self> {
-        let all = view.sites.iter().flat_map(|(site, record)| {
-            record.shared.iter().map(move |shared| Self::of(site, shared, view, now))
+        let each = view
+            .sites
+            .iter()
+            .flat_map(|(site, record)| record.shared.iter().map(move |shared| (site, shared)));
+        // Starts that were tried in vain are no reservations.
+        let each = each.filter(|(_, shared)| shared.end() != Some(&SharedEnd::AskedAnew));
+        let groups = each.filter_map(|(site, shared)| {
+            let group = Group::of(site, shared, &|site| view.site_record(site));
+            // Each once, where its first part is.
+            let first = group.parts().first();
+            let is_first =
+                first.is_some_and(|(at, part)| *at == site && part.serial == shared.serial);
+            is_first.then_some(group)
         });
-        all.collect()
+        groups.filter_map(|group| Self::of(&group, view, now)).collect()
+    }
+
+    /// Its sites, and which of them have lost their parts.
+    pub fn sites(&self) -> String {
+        if self.parts.is_empty() {
+            return self.site.clone();
+        }
+        let site = |part: &SharedPartReport| match part.state.as_str() {
+            "lost" => format!("{} (lost)", part.site),
+            _ => part.site.clone(),
+        };
+        self.parts.iter().map(site).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl SharedPartReport {
+    fn of(site: &SiteName, part: &SharedReservation, now: Timestamp) -> Self {
+        Self {
+            site: site.to_string(),
+            state: state(part, now).into(),
+            processors: part.wish.resources.processors,
+            start: Instant(part.start()),
+            until: Instant(part.until()),
+            serial: part.serial.0,
+        }
     }
 }
 
@@ -191,22 +364,42 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
         SharedStage::Ended(SharedEnd::WrongStart | SharedEnd::Lost) => "lost",
         SharedStage::Ended(SharedEnd::Cancelled { .. }) => "cancelled",
         SharedStage::Ended(SharedEnd::NoShow) => "no-show",
+        // A later start is asked for.
+        SharedStage::Ended(SharedEnd::AskedAnew) => "asking",
         _ if shared.is_over(now) => "over",
         SharedStage::Asked | SharedStage::Granted => "asking",
+        SharedStage::Confirmed if shared.accord() != Accord::Kept => "asking",
         SharedStage::Confirmed => "confirmed",
         SharedStage::Extending { .. } => "extending",
         SharedStage::Releasing(_) => "releasing",
     }
 }
 
+/// Of all parts together: what is still being done somewhere is not done.
+fn state_of(group: &Group<'_>, now: Timestamp) -> &'static str {
+    let Some((_, leader)) = group.leader(now) else { return "over" };
+    let of_leader = state(leader, now);
+    let releasing = |part: &SharedReservation| state(part, now) == "releasing";
+    match of_leader {
+        "confirmed" if group.is_extending(now) => "extending",
+        "confirmed" | "extending" | "asking" => of_leader,
+        _ if group.parts().iter().any(|(_, part)| releasing(part)) => "releasing",
+        _ => of_leader,
+    }
+}
+
 /// What is to be said of a job that waits for its turn in a reservation.
 pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
     let name = job.shares().filter(|_| job.waits_within())?;
-    let Some((site, shared)) = view.shared_reservation(name, now) else {
+    let Some(group) = view.shared_group(name, now) else {
         return Some(format!("its reservation {name} is no more"));
     };
-    let (start, until) = (shared.start(), Instant(shared.until()));
-    Some(match state(shared, now) {
+    let sites: Vec<&str> = match group.kept(now).next() {
+        Some(_) => group.kept(now).map(|(site, _)| site.as_str()).collect(),
+        None => group.parts().iter().map(|(site, _)| site.as_str()).collect(),
+    };
+    let (site, start, until) = (sites.join(", "), group.start(now), Instant(group.until(now)));
+    Some(match state_of(&group, now) {
         "confirmed" if now < start => {
             format!("reservation {name} at {site} begins at {}", Instant(start))
         }

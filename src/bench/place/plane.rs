@@ -39,6 +39,8 @@ const BATCH: usize = 1_000;
 const TURNS: usize = 300;
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Turns of everybody after the last figure was taken.
+const LAST_TURNS: usize = 1_000;
 /// Between two looks at the view.
 const LOOK: Duration = Duration::from_micros(500);
 const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
@@ -175,7 +177,12 @@ fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
                 })
             })
             .await?;
-        work(scene).await
+        let done = work(scene).await;
+        // Actors that were just built begin, in vain, while there is a runtime for their timers.
+        for _ in 0..LAST_TURNS {
+            tokio::task::yield_now().await;
+        }
+        done
     })
 }
 

@@ -40,6 +40,7 @@ pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result
             }
         }
         ReservationCommand::Create(args) => shared::create(context, &client, args)?,
+        ReservationCommand::Allow(args) => shared::allow(context, &client, args)?,
         ReservationCommand::Extend { name, longer, until } => {
             let to = SharedExtension { until: *until, longer: *longer };
             shared::extend(context, &client, name.as_str(), &to)?;

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant as Clock};
 
-use crate::api::v1::shared::{SharedDocument, SharedExtension, SharedReport};
-use crate::cli::args_reserve::CreateArgs;
+use crate::api::v1::shared::{
+    SharedAccess, SharedDocument, SharedExtension, SharedPart, SharedPartReport, SharedReport,
+};
+use crate::cli::args_reserve::{AllowArgs, CreateArgs};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{columns, fields, note};
@@ -25,10 +27,22 @@ pub(super) fn create(
     args: &CreateArgs,
 ) -> Result<(), CliError> {
     let name = args.name.as_str();
+    let mut parts = args.site.iter().map(|part| {
+        let processors = part.processors.or(args.processors).ok_or_else(|| {
+            let site = &part.site;
+            let remedy = format!("say --processors N, or --site {site}=N");
+            CliError::usage(format!("it is not said how much {site} is to reserve"), remedy)
+        })?;
+        Ok(SharedPart { site: part.site.clone(), processors })
+    });
+    let first = parts.next().transpose()?;
+    let first = first.ok_or_else(|| CliError::usage("no site is named", "say --site NAME"))?;
     let wanted = SharedDocument {
         name: args.name.clone(),
-        site: args.site.clone(),
-        processors: args.processors,
+        site: first.site,
+        processors: first.processors,
+        also: parts.collect::<Result<_, CliError>>()?,
+        tolerance: args.tolerance,
         start: args.start,
         within: args.within,
         lasts: args.lasts,
@@ -43,17 +57,18 @@ pub(super) fn create(
             Ok(())
         }
         "asking" => {
-            note(&format!("its site is still being asked; see: cospan reservation show {name}"));
+            note(&format!("sites are still being asked; see: cospan reservation show {name}"));
             Ok(())
         }
-        _ => Err(refused(format!("reservation {name} was refused by {}", report.site), &report)),
+        _ => Err(refused(format!("reservation {name} was refused by {}", report.sites()), &report)),
     }
 }
 
 fn refused(message: String, report: &SharedReport) -> CliError {
     let next = report.next.map(local);
-    let remedy = next.map(|next| {
-        format!("the earliest start that would be granted is {next}: --start \"{next}\"")
+    let remedy = next.map(|next| match report.parts.is_empty() {
+        true => format!("the earliest start that would be granted is {next}: --start \"{next}\""),
+        false => format!("sites may grant it from {next} on: --start \"{next}\", --within"),
     });
     CliError { exit: Exit::Refused, message, remedy, quiet: false }
 }
@@ -88,11 +103,31 @@ pub(super) fn extend(
         return Ok(());
     }
     if report.until == before.until {
-        let (site, until) = (&report.site, local(report.until));
-        let message = format!("{site} does not let reservation {name} last longer than {until}");
+        let (sites, until) = (report.sites(), local(report.until));
+        let message = format!("reservation {name} at {sites} cannot last longer than {until}");
         return Err(refused(message, &report));
     }
     context.out.answer(&report, show)?;
+    Ok(())
+}
+
+/// Changes whose jobs may use one.
+///
+/// # Errors
+/// There is none, or the change leaves it as it is, or the server was not reached.
+pub(super) fn allow(
+    context: &mut Context,
+    client: &Client,
+    args: &AllowArgs,
+) -> Result<(), CliError> {
+    let (add, remove, only) = (args.add.clone(), args.remove.clone(), args.only.clone());
+    let who = SharedAccess { add, remove, only, everybody: args.everybody };
+    let report = client.allow_shared(args.name.as_str(), &who)?;
+    context.out.answer(&report, show)?;
+    note(&format!(
+        "jobs that run in {} go on; such as wait for it and may not use it any more fail",
+        args.name
+    ));
     Ok(())
 }
 
@@ -104,7 +139,7 @@ pub(super) fn cancel(context: &mut Context, client: &Client, name: &str) -> Resu
     let before = client.cancel_shared(name)?;
     let report = decided(client, name)?;
     context.out.answer(&report, show)?;
-    note(&format!("reservation {name} at {} goes back: {}", report.site, cost(&report)));
+    note(&format!("reservation {name} at {} goes back: {}", report.sites(), cost(&report)));
     if !before.jobs.is_empty() {
         let jobs: Vec<String> = before.jobs.iter().map(ToString::to_string).collect();
         note(&format!("jobs that named it run on, or fail if they waited: {}", jobs.join(", ")));
@@ -127,7 +162,7 @@ pub(super) fn table(reservations: &[SharedReport]) -> String {
     let row = |shared: &SharedReport| {
         vec![
             shared.name.clone(),
-            shared.site.clone(),
+            shared.sites(),
             shared.state.clone(),
             shared.processors.to_string(),
             local(shared.start),
@@ -143,7 +178,7 @@ pub(super) fn show(shared: &SharedReport) -> String {
     let jobs: Vec<String> = shared.jobs.iter().map(ToString::to_string).collect();
     fields(&[
         ("reservation", shared.name.clone()),
-        ("site", shared.site.clone()),
+        ("site", shared.sites()),
         ("state", shared.state.clone()),
         ("processors", shared.processors.to_string()),
         ("from", local(shared.start)),
@@ -154,4 +189,24 @@ pub(super) fn show(shared: &SharedReport) -> String {
         ("cost", cost(shared)),
         ("lease", format!("r{}", shared.serial)),
     ]) + "\n"
+        + &parts(shared)
+}
+
+/// What each of several sites reserves.
+fn parts(shared: &SharedReport) -> String {
+    if shared.parts.is_empty() {
+        return String::new();
+    }
+    let row = |part: &SharedPartReport| {
+        vec![
+            part.site.clone(),
+            part.state.clone(),
+            part.processors.to_string(),
+            local(part.start),
+            local(part.until),
+            format!("r{}", part.serial),
+        ]
+    };
+    let rows: Vec<Vec<String>> = shared.parts.iter().map(row).collect();
+    format!("{}\n", columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "LEASE"], &rows))
 }

@@ -140,6 +140,7 @@ fn request(
         ("POST", "/v1/shared-reservations") => {
             Some(r#"{"name":"course","site":"delft","processors":1,"for":"1h"}"#.into())
         }
+        ("POST", path) if path.ends_with("/allow") => Some(r#"{"everybody":true}"#.into()),
         ("POST", path) if path.ends_with("/extend") => Some(r#"{"for":"1h"}"#.into()),
         ("POST" | "PATCH", _) => Some(String::new()),
         _ => None,

@@ -163,7 +163,8 @@ fn bodies_with_fractions() -> Vec<(&'static str, Value)> {
         "flexible": { "min_component_size": 1.0, "max_components": 1.0, "splits": [[1.0]] },
     });
     let sweep = json!({ "sweep": { "grid": { "x": [1] }, "at_once": 1.0 } });
-    let shared = json!({ "name": "course", "site": "delft", "for": "1h", "processors": 1.0 });
+    let shared = json!({ "name": "course", "site": "delft", "for": "1h", "processors": 1.0,
+        "also": [{ "site": "leiden", "processors": 1.0 }] });
     let upload = json!({ "name": "mesh", "digest": "0".repeat(64), "size_bytes": 1.0 });
     vec![
         ("/v1/jobs", json!([run(tries), run(flexible), run(sweep)])),

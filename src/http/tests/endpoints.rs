@@ -349,6 +349,7 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
         "/v1/shared-reservations",
         "/v1/shared-reservations/{name}",
         "/v1/shared-reservations/{name}/extend",
+        "/v1/shared-reservations/{name}/allow",
         "/v1/shared-reservations/{name}/cancel",
         "/v1/sites",
         "/v1/sites/{name}",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::acquire::ReservationWish;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, KeyName, Round, TargetName};
 use crate::job::command::Rejection;
@@ -135,6 +136,19 @@ pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), Rejecti
 pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(), Rejection> {
     if !matches!(draft.job.phase, Phase::Queued { .. }) {
         return Err(Rejection::Stale);
+    }
+    if draft.job.claims_first() {
+        if draft.job.is_being_promised() {
+            return Err(Rejection::Stale);
+        }
+        let wish = draft.job.reservation_wish().filter(|wish| draft.now <= wish.window.latest);
+        if let Some(wish) = wish {
+            // Claims were in vain for as long as they may: sites are asked now, for the last time.
+            let (wish, by) =
+                (ReservationWish { reserve_after: None, ..wish }, draft.job.owner.clone());
+            draft.emit(Happened::ReservationChanged { wish: Some(wish), by });
+            return Ok(());
+        }
     }
     let reason = format!("not placed after {tries} tries (max_placement_tries)").into();
     draft.emit(Happened::JobFailed { reason });

@@ -71,6 +71,21 @@ fn a_job_that_got_idle_processors_asks_nobody() {
 }
 
 #[test]
+fn a_job_that_runs_out_of_tries_asks_sites_before_it_fails() {
+    let mut story = story(1, 1);
+    story.take_all();
+    let give_up = JobCommand::GiveUpPlacement { tries: 4 };
+    assert_eq!(story.world.tell(give_up.clone()).unwrap(), ["ReservationChanged"]);
+    assert!(!is_claimed_for(&story.world.job));
+    assert_eq!(story.seek().unwrap(), ["ReservationSought"], "at once");
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Failed, "no site grants it, and no try is left");
+    let mut late = self::story(1, 1);
+    late.world.now = late.world.now + HOUR + HOUR + HOUR + DurationMs(1);
+    assert_eq!(late.world.tell(give_up).unwrap(), ["JobFailed"]);
+}
+
+#[test]
 fn a_refused_job_keeps_its_place_in_the_queue_and_asks_again() {
     let mut story = story(1, 1);
     let submitted = story.world.now;

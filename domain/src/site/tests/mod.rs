@@ -6,6 +6,7 @@ mod breaker;
 mod operators;
 mod properties;
 mod shared;
+mod together;
 
 use std::sync::Arc;
 

@@ -28,6 +28,8 @@ impl Bench {
             lead: LEAD,
             length: HOUR,
             margin: DurationMs::from_secs(60),
+            parts: [].into(),
+            tolerance: DurationMs::ZERO,
         }
     }
 

@@ -6,6 +6,7 @@ use cospan_domain::ids::{KeyName, ReservationName, SiteName};
 use cospan_domain::site::failure::FailureClass as DomainClass;
 use cospan_domain::site::shared::{self, SharedEnd as DomainEnd, SharedStage as DomainStage};
 use cospan_domain::site::state::{self, Breaker as DomainBreaker, NotificationKind as DomainKind};
+use cospan_domain::site::together::{self, Accord as DomainAccord};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
 use super::reservation::StartWindow;
@@ -33,7 +34,11 @@ wire_struct!(SharedReservation = shared::SharedReservation {
     stage: SharedStage;
     granted: Option<u64>,
     used: bool,
+    together: Option<Together>,
+    extension: u32,
 });
+wire_struct!(Together = together::Together { root: u32, tries: u32, accord: Accord });
+wire_enum!(Accord = DomainAccord { Looking, Agreed, Kept });
 wire_struct!(SharedWish = shared::SharedWish {
     name: Text<ReservationName>,
     resources: Resources,
@@ -42,6 +47,8 @@ wire_struct!(SharedWish = shared::SharedWish {
     allowed: Vec<Text<KeyName>>,
     lead: u64,
     margin: u64,
+    parts: Vec<(Text<SiteName>, Resources)>,
+    tolerance: u64,
 });
 wire_enum!(SharedStage = DomainStage {
     Asked,
@@ -57,6 +64,7 @@ wire_enum!(SharedEnd = DomainEnd {
     Lost,
     NoShow,
     Cancelled { by: Text<KeyName> },
+    AskedAnew,
 });
 
 wire_struct!(AttemptId = state::AttemptId { job: u64, component: u32, attempt: u32 });

@@ -12,6 +12,7 @@ use cospan_domain::site::state::{
     AttemptId, Breaker, ErrorDetail, Forced, Notification, NotificationId, NotificationKind,
     Operator, Order, SiteRecord, Window,
 };
+use cospan_domain::site::together::{Accord, Together};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::{
     CopyPhase, CopyRecord, Nonce, Source as CopySource, Trouble, Try, Usage,
@@ -133,11 +134,12 @@ impl Draw {
 
     fn shared(&mut self) -> SharedReservation {
         let length = DurationMs(self.n64());
-        let end = match self.below(5) {
+        let end = match self.below(6) {
             0 => SharedEnd::Refused { next: self.maybe(Self::at) },
             1 => SharedEnd::WrongStart,
             2 => SharedEnd::Lost,
             3 => SharedEnd::NoShow,
+            4 => SharedEnd::AskedAnew,
             _ => SharedEnd::Cancelled { by: self.name() },
         };
         SharedReservation {
@@ -149,11 +151,19 @@ impl Draw {
                 lead: DurationMs(self.n64()),
                 length,
                 margin: DurationMs(self.n64()),
+                parts: self.some(|draw| (draw.name(), Resources::processors(draw.n32()))),
+                tolerance: DurationMs(self.n64()),
             },
             serial: Serial(self.n32()),
             by: self.name(),
             granted: self.maybe(Self::at),
             used: self.coin(),
+            together: self.maybe(|draw| Together {
+                root: Serial(draw.n32()),
+                tries: draw.n32(),
+                accord: draw.one(&[Accord::Looking, Accord::Agreed, Accord::Kept]),
+            }),
+            extension: self.n32(),
             stage: match self.below(6) {
                 0 => SharedStage::Asked,
                 1 => SharedStage::Granted,

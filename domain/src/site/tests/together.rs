@@ -1,0 +1,372 @@
+//! Reservations at several sites: all for the same time, or none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use crate::ids::{KeyName, ReservationName, SiteName};
+use crate::reserve::{Outcome, Serial, StartWindow};
+use crate::resources::Resources;
+use crate::site::access::Access;
+use crate::site::command::{Operation, Rejection, SiteCommand};
+use crate::site::parameters::SiteParameters;
+use crate::site::shared::{SharedEnd, SharedQuestion, SharedReservation, SharedStage, SharedWish};
+use crate::site::state::SiteRecord;
+use crate::site::together::{self, Accord, Group};
+use crate::site::{decide, evolve};
+use crate::units::{DurationMs, Timestamp};
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const MINUTE: DurationMs = DurationMs::from_secs(60);
+const NOW: Timestamp = Timestamp(1_000_000_000);
+
+fn site(index: usize) -> SiteName {
+    SiteName::new(["delft", "leiden", "utrecht"][index]).unwrap()
+}
+
+fn course() -> ReservationName {
+    ReservationName::new("course").unwrap()
+}
+
+fn key(name: &str) -> KeyName {
+    KeyName::new(name).unwrap()
+}
+
+/// What a site does.
+#[derive(Debug, Clone, Default)]
+struct Site {
+    /// It has room from then on.
+    free: Timestamp,
+    /// Its leases: when they begin, how long they are, and whether they are confirmed.
+    leases: BTreeMap<Serial, (Timestamp, DurationMs, bool)>,
+    /// It lets none last longer.
+    is_strict: bool,
+}
+
+/// Records of sites, and the sites.
+#[derive(Debug, Clone)]
+struct Grid {
+    records: BTreeMap<SiteName, SiteRecord>,
+    sites: BTreeMap<SiteName, Site>,
+}
+
+impl Grid {
+    /// Sites that have room from so many minutes after now on.
+    fn new(free: &[u64]) -> Self {
+        let names = || (0..free.len()).map(site);
+        let free = free.iter().map(|minutes| NOW + DurationMs(minutes * MINUTE.0));
+        Self {
+            records: names().map(|name| (name.clone(), SiteRecord::new(name))).collect(),
+            sites: names().zip(free.map(|free| Site { free, ..Site::default() })).collect(),
+        }
+    }
+
+    /// Wants it at all sites, within so many minutes from now.
+    fn want(&mut self, minutes: u64) {
+        let parts: BTreeMap<SiteName, Resources> =
+            self.records.keys().map(|site| (site.clone(), Resources::processors(4))).collect();
+        let wish = SharedWish {
+            name: course(),
+            allowed: [key("alice")].into(),
+            resources: Resources::processors(4),
+            window: StartWindow::new(NOW, NOW + DurationMs(minutes * MINUTE.0)),
+            lead: DurationMs::ZERO,
+            length: HOUR,
+            margin: MINUTE,
+            parts,
+            tolerance: MINUTE,
+        };
+        self.order(0, Operation::Reserve(Box::new(wish))).unwrap();
+    }
+
+    fn order(&mut self, at: usize, what: Operation) -> Result<(), Rejection> {
+        self.tell(&site(at), SiteCommand::Operate { by: key("ops"), what })
+    }
+
+    fn tell(&mut self, site: &SiteName, command: SiteCommand) -> Result<(), Rejection> {
+        let record = self.records.get_mut(site).unwrap();
+        let events = decide::decide(record, &SiteParameters::default(), command, NOW)?;
+        events.iter().for_each(|event| evolve::evolve(record, event));
+        Ok(())
+    }
+
+    /// What is due at a site by the records.
+    fn step(&mut self, site: &SiteName) -> bool {
+        let find = |site: &SiteName| self.records.get(site);
+        let step = together::due(&self.records[site], self.records.values(), &find, NOW);
+        let Some(step) = step else { return false };
+        self.tell(site, SiteCommand::SharedStep(step)).unwrap();
+        true
+    }
+
+    /// A site answers what it is asked; it may have lost what it should keep.
+    fn answer(&mut self, site: &SiteName, loses: bool) -> bool {
+        let Some((shared, asked)) = self.records[site].shared_question() else { return false };
+        let (serial, window) = (shared.serial, shared.request(shared.wish.length).window);
+        let at = self.sites.get_mut(site).unwrap();
+        if loses && asked != SharedQuestion::Request {
+            at.leases.remove(&serial);
+        }
+        let outcome = match asked {
+            SharedQuestion::Request => {
+                let start = window.earliest.max(at.free);
+                if window.contains(start) {
+                    at.leases.insert(serial, (start, shared.wish.length, false));
+                    Outcome::Granted { start }
+                } else {
+                    Outcome::Refused { next: Some(at.free) }
+                }
+            }
+            SharedQuestion::Confirm => match at.leases.get_mut(&serial) {
+                Some(lease) => {
+                    lease.2 = true;
+                    Outcome::Done
+                }
+                None => Outcome::Lost { next: None },
+            },
+            SharedQuestion::Extend(length) => match at.leases.get_mut(&serial) {
+                Some(lease) if !at.is_strict || length <= lease.1 => {
+                    lease.1 = length;
+                    Outcome::Granted { start: lease.0 }
+                }
+                Some(_) => Outcome::Refused { next: None },
+                None => Outcome::Lost { next: None },
+            },
+            SharedQuestion::Release => {
+                at.leases.remove(&serial);
+                Outcome::Done
+            }
+        };
+        self.tell(site, SiteCommand::SharedAnswered { serial, asked, outcome }).unwrap();
+        true
+    }
+
+    /// All that is due, until nothing is.
+    fn settle(&mut self) {
+        let names: Vec<SiteName> = self.records.keys().cloned().collect();
+        for _ in 0..1_000 {
+            let moved = names.iter().filter(|name| self.step(name) | self.answer(name, false));
+            if moved.count() == 0 {
+                return;
+            }
+        }
+        panic!("it goes on for ever: {self:?}");
+    }
+
+    fn part(&self, at: usize) -> &SharedReservation {
+        self.records[&site(at)].shared_named(&course()).unwrap()
+    }
+
+    fn group<T>(&self, look: impl Fn(&Group<'_>) -> T) -> T {
+        let find = |site: &SiteName| self.records.get(site);
+        let (name, record) = self.records.first_key_value().unwrap();
+        look(&Group::of(name, record.shared_named(&course()).unwrap(), &find))
+    }
+
+    fn stages(&self) -> Vec<SharedStage> {
+        (0..self.records.len()).map(|at| self.part(at).stage.clone()).collect()
+    }
+
+    fn held(&self) -> usize {
+        self.sites.values().map(|site| site.leases.len()).sum()
+    }
+
+    /// What may never be once nothing is due.
+    fn check(&self) {
+        let root = self.part(0);
+        for (name, record) in &self.records {
+            for part in &record.shared {
+                let held = self.sites[name].leases.get(&part.serial);
+                assert_eq!(held.is_some(), part.needs_lease(), "{name}: {part:?}");
+                assert!(held.is_none_or(|lease| lease.2 && lease.1 == part.wish.length));
+                if part.needs_lease() {
+                    assert_eq!(part.accord() == Accord::Kept, root.accord() == Accord::Kept);
+                }
+                let is_same = part.together.map(|it| it.root) == root.together.map(|it| it.root);
+                if is_same && root.is_kept(NOW) {
+                    let lost = part.stage == SharedStage::Ended(SharedEnd::Lost);
+                    assert!(part.is_kept(NOW) || lost, "{part:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn all_sites_reserve_for_the_earliest_time_that_all_have() {
+    let mut grid = Grid::new(&[5, 90, 30]);
+    grid.want(120);
+    assert_eq!(grid.part(0).question(), Some(SharedQuestion::Request));
+    assert!(grid.records[&site(1)].shared.is_empty(), "one after the other");
+    grid.settle();
+    assert_eq!(grid.stages(), [const { SharedStage::Confirmed }; 3]);
+    let starts: BTreeSet<_> = (0..3).map(|at| grid.part(at).start()).collect();
+    let latest = NOW + DurationMs(90 * MINUTE.0);
+    assert_eq!(starts.last(), Some(&latest), "as early as the last can");
+    assert!(starts.last().unwrap().since(*starts.first().unwrap()) <= MINUTE, "{starts:?}");
+    assert_eq!(grid.group(|group| group.start(NOW)), latest);
+    assert_eq!(grid.group(|group| group.until(NOW)), latest + HOUR);
+    grid.check();
+}
+
+#[test]
+fn one_site_that_cannot_within_the_window_has_none_reserve() {
+    let mut grid = Grid::new(&[5, 10, 300]);
+    grid.want(120);
+    grid.settle();
+    let next = Some(NOW + DurationMs(300 * MINUTE.0));
+    assert_eq!(
+        grid.stages(),
+        [const { SharedEnd::Refused { next: None } }; 3]
+            .map(|_| { SharedStage::Ended(SharedEnd::Refused { next }) })
+    );
+    assert_eq!(grid.held(), 0);
+    grid.check();
+}
+
+#[test]
+fn nobody_confirms_before_all_have_granted() {
+    let mut grid = Grid::new(&[0, 0]);
+    grid.want(10);
+    assert!(grid.answer(&site(0), false));
+    assert_eq!(grid.part(0).question(), None, "leiden was not asked yet");
+    assert!(grid.step(&site(1)) && grid.answer(&site(1), false));
+    assert_eq!((grid.part(0).question(), grid.part(1).question()), (None, None));
+    assert!(grid.step(&site(0)) && !grid.part(0).is_kept(NOW));
+    assert_eq!(grid.part(0).question(), Some(SharedQuestion::Confirm));
+}
+
+#[test]
+fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
+    let mut grid = Grid::new(&[0, 0]);
+    grid.want(10);
+    let names = [site(0), site(1)];
+    while grid.part(0).accord() == Accord::Looking {
+        names.iter().for_each(|name| {
+            let _ = grid.step(name) || grid.answer(name, false);
+        });
+    }
+    let mut unlucky = grid.clone();
+    while unlucky.part(1).question() != Some(SharedQuestion::Confirm) {
+        assert!(unlucky.step(&site(1)));
+    }
+    unlucky.answer(&site(1), true);
+    unlucky.settle();
+    assert_eq!(unlucky.held(), 0);
+    unlucky.check();
+    grid.settle();
+    let gone = [grid.part(0).serial].into();
+    grid.tell(&site(0), SiteCommand::SharedMissing { gone, changed: [].into() }).unwrap();
+    grid.sites.get_mut(&site(0)).unwrap().leases.clear();
+    grid.settle();
+    assert_eq!(grid.part(0).stage, SharedStage::Ended(SharedEnd::Lost));
+    assert!(grid.part(1).is_kept(NOW), "the rest stays");
+    assert_eq!(grid.group(|group| group.leader(NOW).map(|(at, _)| at.clone())), Some(site(1)));
+    grid.check();
+}
+
+#[test]
+fn it_lasts_longer_at_all_sites_or_at_none() {
+    for is_strict in [false, true] {
+        let mut grid = Grid::new(&[0, 0, 0]);
+        grid.want(10);
+        grid.settle();
+        grid.sites.get_mut(&site(1)).unwrap().is_strict = is_strict;
+        for _ in 0..2 {
+            let until = grid.group(|group| group.until(NOW));
+            let name = course();
+            grid.order(0, Operation::ExtendReservation { name, until: until + HOUR }).unwrap();
+            assert!(grid.group(|group| group.is_extending(NOW)));
+            grid.settle();
+            assert!(!grid.group(|group| group.is_extending(NOW)));
+            let after = if is_strict { until } else { until + HOUR };
+            assert_eq!(grid.group(|group| group.until(NOW)), after);
+            grid.check();
+        }
+    }
+}
+
+#[test]
+fn what_is_ordered_of_one_site_holds_at_all() {
+    let mut grid = Grid::new(&[0, 0, 0]);
+    grid.want(10);
+    grid.settle();
+    let access = Access::Change { add: [key("carol")].into(), remove: [key("alice")].into() };
+    grid.order(0, Operation::AllowReservation { name: course(), access }).unwrap();
+    grid.settle();
+    assert!(
+        (0..3)
+            .all(|at| grid.part(at).serves(&key("carol")) && !grid.part(at).serves(&key("alice")))
+    );
+    grid.order(1, Operation::CancelReservation { name: course() }).unwrap();
+    grid.settle();
+    let cancelled = SharedStage::Ended(SharedEnd::Cancelled { by: key("ops") });
+    assert_eq!(grid.stages(), [const { SharedStage::Asked }; 3].map(|_| cancelled.clone()));
+    assert_eq!(grid.held(), 0);
+}
+
+#[test]
+fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() {
+    let mut grid = Grid::new(&[0, 0]);
+    grid.want(10);
+    let mut allow =
+        |access: Access| grid.order(0, Operation::AllowReservation { name: course(), access });
+    let change = |add: &[&str], remove: &[&str]| {
+        let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
+        Access::Change { add: keys(add), remove: keys(remove) }
+    };
+    assert_eq!(allow(change(&[], &["alice"])), Err(Rejection::NobodyLeft));
+    assert_eq!(allow(change(&[], &["bob"])), Err(Rejection::NotAllowed { key: key("bob") }));
+    assert_eq!(allow(change(&["alice"], &[])), Err(Rejection::AlreadySo));
+    assert_eq!(allow(Access::Everybody), Ok(()));
+    assert_eq!(allow(change(&["bob"], &[])), Err(Rejection::OpenToEverybody));
+    assert_eq!(allow(Access::Only([key("bob")].into())), Ok(()));
+    assert!(grid.part(0).serves(&key("bob")) && !grid.part(0).serves(&key("alice")));
+}
+
+proptest! {
+    /// Whatever happens in whatever order: all keep theirs for about the same time, or nothing is
+    /// left at any site; what was kept once and not lost is still there.
+    #[test]
+    fn in_any_order_all_reserve_or_none(
+        free in prop::collection::vec(0_u64..200, 3),
+        acts in prop::collection::vec((0_usize..3, 0_u8..20), 0..80),
+    ) {
+        let mut grid = Grid::new(&free);
+        grid.want(100);
+        let mut disturbed = false;
+        for (at, act) in acts {
+            let name = course();
+            match act {
+                0 => disturbed |= grid.answer(&site(at), true),
+                1 if at == 0 => {
+                    disturbed |= grid.order(0, Operation::CancelReservation { name }).is_ok();
+                }
+                2 if at == 0 => {
+                    let until = grid.group(|group| group.until(NOW)) + HOUR;
+                    let _ = grid.order(0, Operation::ExtendReservation { name, until });
+                }
+                3 => {
+                    let site = grid.sites.get_mut(&site(at)).unwrap();
+                    site.is_strict = !site.is_strict;
+                }
+                _ if act % 2 == 0 => {
+                    let _ = grid.step(&site(at));
+                }
+                _ => {
+                    let _ = grid.answer(&site(at), false);
+                }
+            }
+        }
+        grid.settle();
+        grid.check();
+        let kept = grid.part(0).accord() == Accord::Kept;
+        if !disturbed {
+            prop_assert_eq!(kept, free.iter().all(|minutes| *minutes <= 100), "{:?}", grid);
+        }
+        if kept {
+            let starts: BTreeSet<_> = (0..3).map(|at| grid.part(at).start()).collect();
+            prop_assert!(starts.last().unwrap().since(*starts.first().unwrap()) <= MINUTE);
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Reservations that jobs share at several sites: all of them reserve for about the same time, or
+//! none does.
+//!
+//! Each site's record has a part. The part at the first site, by name, is the root: it alone decides
+//! whether there is a reservation, and the others follow what is durable there. The sites are asked
+//! one after the other, in the order of their names, so that two who want the same sites never wait
+//! for each other. What a part does next follows from the records alone, and is told to its own site's
+//! record as a [`Step`]: whoever was killed takes the same step again, and nothing is left behind.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::ids::{KeyName, SiteName};
+use crate::reserve::{Serial, StartWindow};
+use crate::site::event::Happened;
+use crate::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedWish};
+use crate::site::state::SiteRecord;
+use crate::units::{DurationMs, Timestamp};
+
+/// Starts that are tried until all sites agree.
+pub const MAX_TRIES: u32 = 32;
+/// Sites that one may be at.
+pub const MAX_PARTS: usize = 32;
+
+/// What the parts of one reservation know of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Together {
+    /// The number of the root at its site: each start that is tried has another one.
+    pub root: Serial,
+    /// Starts that were tried before.
+    pub tries: u32,
+    /// How far all of them are, as this part knows.
+    pub accord: Accord,
+}
+
+/// How far the parts are with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accord {
+    /// Sites are asked; if one says no, all is given back.
+    Looking,
+    /// All have granted their parts, and are told to keep them.
+    Agreed,
+    /// All keep them. What one loses from now on leaves the others as they are.
+    Kept,
+}
+
+/// What a site's record does next because of the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Its part is to be asked for.
+    Join {
+        /// What the root's wish is at this site.
+        wish: Box<SharedWish>,
+        /// The root's number.
+        root: Serial,
+        /// The key that had it made.
+        by: KeyName,
+    },
+    /// All are to be asked for a later start.
+    Again {
+        /// The root's number up to now.
+        serial: Serial,
+        /// The earliest start.
+        from: Timestamp,
+    },
+    /// All have come further.
+    Settle {
+        /// This site's part.
+        serial: Serial,
+        /// How far.
+        accord: Accord,
+    },
+    /// Its part goes back.
+    Leave {
+        /// Which.
+        serial: Serial,
+        /// Why.
+        why: SharedEnd,
+    },
+    /// Its part is to last as long as another does.
+    Extend {
+        /// Which.
+        serial: Serial,
+        /// From its start to its end.
+        length: DurationMs,
+        /// Which extension this is.
+        number: u32,
+        /// The key that asked for it.
+        by: KeyName,
+    },
+    /// Its part is for the same keys as the first is.
+    Allow {
+        /// Which.
+        serial: Serial,
+        /// Those keys.
+        allowed: BTreeSet<KeyName>,
+        /// The key that had it made.
+        by: KeyName,
+    },
+}
+
+impl Together {
+    /// Of a root with this number, after so many tries.
+    pub fn new(root: Serial, tries: u32) -> Self {
+        Self { root, tries, accord: Accord::Looking }
+    }
+}
+
+impl SharedReservation {
+    /// How far its parts are; one that has none is whole.
+    pub fn accord(&self) -> Accord {
+        self.together.map_or(Accord::Kept, |together| together.accord)
+    }
+
+    /// The number of an extension that an operator orders; odd, and what takes one back is even.
+    pub(super) fn ordered_extension(&self) -> u32 {
+        (self.extension + 1) | 1
+    }
+
+    fn home(&self) -> Option<&SiteName> {
+        self.wish.parts.keys().next()
+    }
+
+    /// Whether both are parts of one reservation, at the same start that is tried.
+    fn is_with(&self, other: &Self) -> bool {
+        let root = |shared: &Self| shared.together.map(|together| together.root);
+        self.together.is_some()
+            && root(self) == root(other)
+            && self.home() == other.home()
+            && self.wish.name == other.wish.name
+    }
+
+    /// Why it goes back or has, if it does.
+    pub fn end(&self) -> Option<&SharedEnd> {
+        match &self.stage {
+            SharedStage::Releasing(why) | SharedStage::Ended(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    fn is_live(&self, now: Timestamp) -> bool {
+        self.end().is_none() && !self.is_over(now)
+    }
+}
+
+/// How a site's record is found.
+pub type Find<'f, 'v> = &'f dyn Fn(&SiteName) -> Option<&'v SiteRecord>;
+
+/// All parts of one reservation that are known, by site; one that is at one site has one.
+#[derive(Debug, Clone)]
+pub struct Group<'v>(Vec<(&'v SiteName, &'v SharedReservation)>);
+
+impl<'v> Group<'v> {
+    /// That which this is a part of.
+    pub fn of(site: &'v SiteName, shared: &'v SharedReservation, find: Find<'_, 'v>) -> Self {
+        if shared.together.is_none() {
+            return Self(vec![(site, shared)]);
+        }
+        let parts = shared.wish.parts.keys().filter_map(|site| {
+            let record = find(site)?;
+            let part = record.shared.iter().rfind(|part| part.is_with(shared))?;
+            Some((&record.site, part))
+        });
+        Self(parts.collect())
+    }
+
+    /// All parts.
+    pub fn parts(&self) -> &[(&'v SiteName, &'v SharedReservation)] {
+        &self.0
+    }
+
+    /// The part that orders go to: the first that has not ended, else the first.
+    pub fn leader(&self, now: Timestamp) -> Option<(&'v SiteName, &'v SharedReservation)> {
+        let live = self.0.iter().find(|(_, part)| part.is_live(now));
+        live.or(self.0.first()).copied()
+    }
+
+    /// Parts in which jobs can run, now or later.
+    pub fn kept(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (&'v SiteName, &'v SharedReservation)> {
+        self.0.iter().copied().filter(move |(_, part)| part.is_kept(now))
+    }
+
+    /// Those that have not ended, else all.
+    fn relevant(&self, now: Timestamp) -> impl Iterator<Item = &'v SharedReservation> {
+        let any = self.0.iter().any(|(_, part)| part.is_live(now));
+        self.0.iter().map(|(_, part)| *part).filter(move |part| !any || part.is_live(now))
+    }
+
+    /// When all parts that are left have begun.
+    pub fn start(&self, now: Timestamp) -> Timestamp {
+        self.relevant(now).map(SharedReservation::start).max().unwrap_or_default()
+    }
+
+    /// When the first of the parts that are left ends.
+    pub fn until(&self, now: Timestamp) -> Timestamp {
+        // Each is longer by what their starts may lie apart.
+        let shortest = self.relevant(now).map(|part| part.wish.length).min();
+        self.start(now) + shortest.unwrap_or_default()
+    }
+
+    /// Whether a site is being asked to have its part last longer, or will be.
+    pub fn is_extending(&self, now: Timestamp) -> bool {
+        let extends = |part: &SharedReservation| {
+            matches!(part.stage, SharedStage::Extending { .. }) && part.is_kept(now)
+        };
+        let Some((_, leader)) = self.leader(now) else { return false };
+        let lags = |part: &SharedReservation| {
+            let settled = leader.extension % 2 == 0 && part.extension >= leader.extension;
+            part.wish.length != leader.wish.length && !settled
+        };
+        self.kept(now).any(|(_, part)| extends(part) || lags(part))
+    }
+}
+
+/// What the record of a site does next because of others, by what is durable.
+pub fn due<'v>(
+    own: &SiteRecord,
+    all: impl Iterator<Item = &'v SiteRecord>,
+    find: Find<'_, 'v>,
+    now: Timestamp,
+) -> Option<Step> {
+    let parts = own.shared.iter().filter(|part| part.together.is_some() && part.is_live(now));
+    let mut steps = parts.filter_map(|part| {
+        let others = Others::of(own, part, find);
+        match part.accord() {
+            Accord::Kept => others.keep_in_step(now),
+            _ if part.home() == Some(&own.site) => others.lead(),
+            _ => others.follow_root(),
+        }
+    });
+    steps.next().or_else(|| {
+        all.filter(|record| !record.shared.is_empty())
+            .find_map(|record| record.shared.iter().find_map(|root| joins(own, record, root, find)))
+    })
+}
+
+/// A part of a site, and the others of its reservation.
+struct Others<'p, 'v> {
+    site: &'p SiteName,
+    part: &'p SharedReservation,
+    others: Vec<(&'v SiteName, &'v SharedReservation)>,
+}
+
+impl<'p, 'v> Others<'p, 'v> {
+    fn of(own: &'p SiteRecord, part: &'p SharedReservation, find: Find<'_, 'v>) -> Self {
+        let elsewhere = part.wish.parts.keys().filter(|site| **site != own.site);
+        let others = elsewhere.filter_map(|site| {
+            let record = find(site)?;
+            let other = record.shared.iter().rfind(|other| other.is_with(part))?;
+            Some((&record.site, other))
+        });
+        Self { site: &own.site, part, others: others.collect() }
+    }
+
+    fn leave(&self, why: SharedEnd) -> Option<Step> {
+        Some(Step::Leave { serial: self.part.serial, why })
+    }
+
+    fn settle(&self, accord: Accord) -> Option<Step> {
+        let serial = self.part.serial;
+        (self.part.accord() != accord).then_some(Step::Settle { serial, accord })
+    }
+
+    /// The root goes on when all have come as far, and gives all up when one has not.
+    fn lead(&self) -> Option<Step> {
+        let ended = self.others.iter().find_map(|(_, other)| other.end());
+        if let Some(why) = ended {
+            return self.after(why);
+        }
+        let whole = self.others.len() + 1 == self.part.wish.parts.len();
+        let all = |stage: &SharedStage| {
+            whole
+                && self.part.stage == *stage
+                && self.others.iter().all(|(_, other)| other.stage == *stage)
+        };
+        match self.part.accord() {
+            Accord::Looking if all(&SharedStage::Granted) => self.settle(Accord::Agreed),
+            Accord::Agreed if all(&SharedStage::Confirmed) => self.settle(Accord::Kept),
+            _ => None,
+        }
+    }
+
+    /// One cannot: perhaps all can later.
+    fn after(&self, why: &SharedEnd) -> Option<Step> {
+        let SharedEnd::Refused { next: Some(next) } = why else { return self.leave(why.clone()) };
+        let (part, tries) = (self.part, self.part.together.map_or(0, |together| together.tries));
+        let granted = part.granted.unwrap_or(part.wish.window.earliest);
+        let from = (*next - part.wish.tolerance).max(granted + DurationMs(1));
+        let may = part.accord() == Accord::Looking && tries + 1 < MAX_TRIES;
+        match may && from <= part.wish.window.latest {
+            true => Some(Step::Again { serial: part.serial, from }),
+            false => self.leave(why.clone()),
+        }
+    }
+
+    /// The others do as the root does.
+    fn follow_root(&self) -> Option<Step> {
+        let root = self.others.iter().find(|(site, _)| self.part.home() == Some(site));
+        let Some((_, root)) = root else { return self.leave(SharedEnd::Lost) };
+        match (root.accord(), root.end()) {
+            (Accord::Kept, _) => self.settle(Accord::Kept),
+            (_, Some(why)) => self.leave(why.clone()),
+            (accord, None) => self.settle(accord),
+        }
+    }
+
+    /// What somebody wanted of one part is done with all.
+    fn keep_in_step(&self, now: Timestamp) -> Option<Step> {
+        let wanted =
+            |why: &&SharedEnd| matches!(why, SharedEnd::Cancelled { .. } | SharedEnd::NoShow);
+        let mut ends = self.others.iter().filter_map(|(_, other)| other.end());
+        if let Some(why) = ends.find(wanted) {
+            return self.leave(why.clone());
+        }
+        let part = self.part;
+        let mut live = self.others.iter().filter(|(_, other)| other.is_live(now));
+        let before = live.clone().find(|(site, _)| *site < self.site);
+        let Some((_, leader)) = before else {
+            let shorter = live.find(|(_, other)| {
+                let asked = other.extension == part.extension && other.stage == part.stage;
+                asked && other.wish.length != part.wish.length
+            });
+            // One of them did not let it last so long: nobody keeps for more than all.
+            let (_, shorter) = shorter.filter(|_| part.extension % 2 == 1)?;
+            return self.extend(shorter.wish.length, part.extension + 1, &part.by);
+        };
+        if leader.wish.allowed != part.wish.allowed {
+            let (serial, allowed) = (part.serial, leader.wish.allowed.clone());
+            return Some(Step::Allow { serial, allowed, by: leader.by.clone() });
+        }
+        let lags = leader.extension > part.extension && leader.wish.length != part.wish.length;
+        match lags && leader.stage == SharedStage::Confirmed {
+            true => self.extend(leader.wish.length, leader.extension, &leader.by),
+            false => None,
+        }
+    }
+
+    fn extend(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<Step> {
+        let (serial, by) = (self.part.serial, by.clone());
+        let can = self.part.stage == SharedStage::Confirmed;
+        can.then_some(Step::Extend { serial, length, number, by })
+    }
+}
+
+/// A site's part is asked for once all sites before it have granted theirs.
+fn joins<'v>(
+    own: &SiteRecord,
+    home: &'v SiteRecord,
+    root: &'v SharedReservation,
+    find: Find<'_, 'v>,
+) -> Option<Step> {
+    let together = root.together.filter(|it| it.root == root.serial)?;
+    let resources = root.wish.parts.get(&own.site)?;
+    let is_root = root.home() == Some(&home.site) && home.site != own.site;
+    let joined = || own.shared.iter().any(|part| part.is_with(root));
+    if !is_root
+        || root.stage != SharedStage::Granted
+        || root.accord() != Accord::Looking
+        || joined()
+    {
+        return None;
+    }
+    let group = Group::of(&home.site, root, find);
+    let granted = |site: &SiteName| {
+        let part = group.parts().iter().find(|(at, _)| *at == site);
+        part.is_some_and(|(_, part)| part.stage == SharedStage::Granted)
+    };
+    let mut before = root.wish.parts.keys().take_while(|site| **site != own.site);
+    let start = root.granted.filter(|_| before.all(granted))?;
+    let latest = (start + root.wish.tolerance).min(root.wish.window.latest);
+    let window = StartWindow::new(start, latest);
+    let wish = SharedWish { resources: resources.clone(), window, ..root.wish.clone() };
+    Some(Step::Join { wish: Box::new(wish), root: together.root, by: root.by.clone() })
+}
+
+/// What happens by a step, if it still fits.
+pub(super) fn stepped(record: &SiteRecord, step: Step) -> Vec<Happened> {
+    let next = Serial(record.last_shared.0 + 1);
+    let live = |serial: Serial| record.shared_with(serial).filter(|part| part.end().is_none());
+    let wanted = |wish: SharedWish, by: KeyName, together: Together| Happened::SharedWanted {
+        serial: next,
+        wish: Arc::new(wish),
+        by,
+        together: Some(together),
+    };
+    match step {
+        Step::Join { wish, root, by } => vec![wanted(*wish, by, Together::new(root, 0))],
+        Step::Again { serial, from } => {
+            let Some(part) = live(serial) else { return Vec::new() };
+            let tries = part.together.map_or(0, |together| together.tries) + 1;
+            let window = StartWindow::new(from, part.wish.window.latest);
+            let wish = SharedWish { window, ..part.wish.clone() };
+            let again = wanted(wish, part.by.clone(), Together::new(next, tries));
+            vec![Happened::SharedLeft { serial, why: SharedEnd::AskedAnew }, again]
+        }
+        Step::Settle { serial, accord } => {
+            live(serial).map(|_| Happened::SharedSettled { serial, accord }).into_iter().collect()
+        }
+        Step::Leave { serial, why } => {
+            live(serial).map(|_| Happened::SharedLeft { serial, why }).into_iter().collect()
+        }
+        Step::Extend { serial, length, number, by } => {
+            let can = live(serial).filter(|part| part.stage == SharedStage::Confirmed);
+            let what = Happened::SharedExtensionWanted { serial, length, number, by };
+            can.map(|_| what).into_iter().collect()
+        }
+        Step::Allow { serial, allowed, by } => {
+            let what = Happened::SharedAllowed { serial, allowed, by };
+            live(serial).map(|_| what).into_iter().collect()
+        }
+    }
+}
