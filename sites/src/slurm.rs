@@ -18,6 +18,7 @@ mod polls;
 #[cfg(test)]
 mod polls_tests;
 pub mod probe;
+mod promises;
 mod queue;
 pub mod remains;
 mod reservations;

@@ -223,7 +223,8 @@ impl Bookings {
             book(span, share(booked.processors, &booked.nodes, &nodes))?;
         }
         for job in self.running.iter().filter(|job| !self.is_counted(job, now)) {
-            let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now + DurationMs(1_000));
+            // What is overdue ends any moment.
+            let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
             book(Span::new(now, until), share(job.processors, &job.nodes, &nodes))?;
         }
         Ok(timeline)

@@ -76,17 +76,10 @@ impl Booked {
 
 /// Whether what is reserved has all that is asked for, within its window.
 fn serves(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
-    let start = begins(seen.span.from, request);
+    let start = seen.start(request.window);
     request.window.contains(start)
         && seen.span.to >= down(start + request.length)
         && seen.resources.processors >= request.resources.processors
-}
-
-/// The start of what Slurm reserves from this second on: of a window without a whole second its
-/// beginning.
-fn begins(second: Timestamp, request: &ReservationRequest) -> Timestamp {
-    let first = request.window.earliest;
-    if first.since(second) < DurationMs(SECOND) { second.max(first) } else { second }
 }
 
 /// A start in whole seconds, if there is one; the first second is reserved as a whole otherwise.
@@ -158,7 +151,7 @@ impl SlurmSite {
         table: &Timetable,
     ) -> Result<Option<Timestamp>, SiteError> {
         let (tag, request) = (order.tag, &order.request);
-        let start = begins(second, request);
+        let start = second.max(request.window.earliest);
         let end = up(start + request.length + SLACK);
         let per_core = table.bookings.per_core(table.partition.as_deref());
         let cores = request.resources.processors.max(1).div_ceil(per_core);
@@ -180,7 +173,7 @@ impl SlurmSite {
         }
         let seen = self.lease(tag).await?;
         match seen.filter(|seen| serves(seen, request)) {
-            Some(seen) => Ok(Some(begins(seen.span.from, request))),
+            Some(seen) => Ok(Some(seen.start(request.window))),
             None => {
                 let _ = self.of_tag("release", tag).await?;
                 let what = format!("Slurm did not reserve under {tag} what it was told");
@@ -230,7 +223,7 @@ impl Reservations for SlurmSite {
         }
         let table = self.timetable().await?;
         match table.bookings.find(&order.tag.to_string()) {
-            Some(own) => Ok(Agreed::Granted { start: begins(own.span.from, &order.request) }),
+            Some(own) => Ok(Agreed::Granted { start: own.seen().start(order.request.window) }),
             None => self.search(order, &table).await,
         }
     }
@@ -240,7 +233,7 @@ impl Reservations for SlurmSite {
     async fn modify(&self, order: &ReservationOrder) -> Result<Option<Agreed>, SiteError> {
         let seen = self.lease(order.tag).await?;
         Ok(seen.map(|seen| match serves(&seen, &order.request) {
-            true => Agreed::Granted { start: begins(seen.span.from, &order.request) },
+            true => Agreed::Granted { start: seen.start(order.request.window) },
             false => Agreed::Never,
         }))
     }
