@@ -51,6 +51,7 @@ pub(crate) fn slurm(section: &Section, root: PathBuf, agent: Vec<OsString>) -> S
     slurm.qos = section.qos.clone();
     slurm.constraint = section.constraint.clone();
     slurm.reservation = section.reservation.clone();
+    slurm.reservations = section.grants();
     slurm.queues = section.queues;
     slurm
 }

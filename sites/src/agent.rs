@@ -29,8 +29,8 @@ const COMMON: &str = include_str!("agent/agent.sh");
 
 /// The text of a site's agent, with the batch system's own parts: the one that submits, and the
 /// rest.
-pub(crate) fn text([submits, manager]: [&str; 2]) -> Arc<str> {
-    text_of(&[SUBMISSION, submits, FILES, manager, COMMON])
+pub(crate) fn text(submits: &str, manager: &[&str]) -> Arc<str> {
+    text_of(&[&[SUBMISSION, submits, FILES], manager, &[COMMON]].concat())
 }
 
 /// A text of these parts, behind what all begin with.

@@ -6,9 +6,11 @@
 //! the attempt's tag and it was submitted below this root; never is anything done to a job by its number alone.
 
 mod accounts;
+mod bookings;
 mod calls;
 mod errors;
 pub mod finding;
+mod hosts;
 mod judge;
 mod nodes;
 mod options;
@@ -16,8 +18,12 @@ mod polls;
 #[cfg(test)]
 mod polls_tests;
 pub mod probe;
+mod promises;
 mod queue;
 pub mod remains;
+mod reservations;
+#[cfg(test)]
+mod reservations_tests;
 mod times;
 
 use std::collections::BTreeMap;
@@ -45,8 +51,8 @@ use crate::local::root::ATTEMPTS;
 use crate::ping;
 use crate::port::{
     AttemptOrder, Attempts, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision, GateState,
-    Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
-    UploadStep,
+    Inspected, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
+    Submitted, TagLookup, UploadStep,
 };
 use crate::wrapper::parameters::Seldom;
 use crate::wrapper::seal::Seal;
@@ -56,6 +62,9 @@ pub use times::time;
 
 /// Slurm's part of the agent's text.
 const MANAGER: &str = include_str!("slurm/slurm.sh");
+
+/// How it reserves.
+const RESERVES: &str = include_str!("slurm/reservations.sh");
 
 /// How it submits.
 const SUBMITS: &str = include_str!("slurm/submission.sh");
@@ -87,6 +96,8 @@ pub struct SlurmConfig {
     pub constraint: Option<String>,
     /// Reservation to run in.
     pub reservation: Option<String>,
+    /// It promises processors for later: the account may make reservations in Slurm.
+    pub reservations: bool,
     /// What cannot start at once may wait in Slurm's queue.
     pub queues: bool,
     /// From TERM to KILL when an attempt is ended; shortened to what Slurm leaves.
@@ -126,6 +137,7 @@ impl SlurmConfig {
             qos: None,
             constraint: None,
             reservation: None,
+            reservations: false,
             queues: true,
             grace: DurationMs::from_secs(5),
             poll: DurationMs::from_secs(1),
@@ -164,6 +176,8 @@ struct Facts {
     lanes: Lanes,
     /// Any of its nodes has disk that it counts.
     counts_disk: bool,
+    /// Jobs get memory of their own, which others then do not have.
+    counts_memory: bool,
 }
 
 /// How often a wrapper looks at its gate that waits there for long.
@@ -297,7 +311,7 @@ fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<Agent, SiteError> 
     }
     Ok(Agent {
         exec,
-        text: agent::text([SUBMITS, MANAGER]),
+        text: agent::text(SUBMITS, &[MANAGER, RESERVES]),
         site: config.name.clone(),
         root: root.clone(),
         environment: environment(config),
@@ -406,6 +420,10 @@ impl Files for SlurmSite {
 impl Site for SlurmSite {
     fn name(&self) -> &SiteName {
         &self.config.name
+    }
+
+    fn reservations(&self) -> Option<&dyn Reservations> {
+        self.config.reservations.then_some(self)
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {

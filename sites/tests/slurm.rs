@@ -7,6 +7,8 @@
 //! `COSPAN_TEST_SLURM_SSH` names a host by which they are reached over SSH under the same account,
 //! and `COSPAN_TEST_SLURM_SSH_CONFIG` a configuration file that knows it. `COSPAN_TEST_SLURM_ORDERS`
 //! names a directory where orders to controllers are left, below their clusters' names.
+//! `COSPAN_TEST_SLURM_GRANTING` is the configuration file of one whose Slurm runs as that account,
+//! which may make reservations there.
 //! `COSPAN_TEST_SITE_AGENT` is a copy of the program that moves files, where that account can't read
 //! what cargo built.
 
@@ -19,6 +21,7 @@ mod slurm {
     mod ends;
     pub mod fixture;
     mod outages;
+    mod reservations;
     mod scripts;
     mod shapes;
 }

@@ -234,7 +234,7 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let total = ground.totals.get(&name).cloned().unwrap_or_else(|| section.total());
     let mut local = LocalConfig::new(name, root, total, ground.agent.clone());
     local.labels = section.labels.clone();
-    local.reservations = section.grants_reservations;
+    local.reservations = section.grants();
     local.ping = ground.config.sites.ping.clone();
     local.neighbours = ground.neighbours(&section.name);
     local.seal = ground.seal.clone();

@@ -3,10 +3,11 @@
 # directories and users' jobs; nothing of the installation's own Slurm is touched. Debian, as root.
 #
 #   slurm.sh free                       fail if other people's Slurm or munge runs here
-#   slurm.sh up NAME PROCESSORS PORT [pair]
+#   slurm.sh up NAME PROCESSORS PORT [pair|granting]
 #                                       start what of it does not run; PORT and the next two are its
 #                                       own. With `pair` a small second node is in a partition `pair`
-#                                       together with the first
+#                                       together with the first; with `granting` the user that tests
+#                                       run as is Slurm's own, and may make reservations
 #   slurm.sh conf NAME                  print the path of its slurm.conf, for SLURM_CONF
 #   slurm.sh kill NAME                  kill its slurmctld with SIGKILL; `up` starts it again
 #   slurm.sh obey NAME DIRECTORY        do to its slurmctld what a file `order` in a directory says
@@ -90,7 +91,7 @@ configuration() {
 ClusterName=$name
 SlurmctldHost=localhost($address)
 SlurmctldPort=$port
-SlurmUser=slurm
+SlurmUser=$owner
 AuthType=auth/munge
 AuthInfo=socket=$home/munge/socket
 CredType=cred/munge
@@ -132,7 +133,7 @@ up() {
     [ -s "$home/munge/key" ] || head -c 1024 /dev/urandom > "$home/munge/key"
     chown -R munge: "$home/munge"
     chmod 400 "$home/munge/key"
-    chown slurm: "$home/state" "$home/log" "$home/run"
+    chown "$owner:" "$home/state" "$home/log" "$home/run"
     is_up munged || daemon munged setpriv --reuid=munge --regid=munge --clear-groups \
         munged --foreground --force \
         --key-file="$home/munge/key" --socket="$home/munge/socket" \
@@ -146,8 +147,12 @@ up() {
         "sinfo -h -n ${name}1 -t idle,mixed,allocated -o %N | grep -q ."
 }
 
+owner_of() {
+    sed -n 's/^SlurmUser=//p' "$home/slurm.conf"
+}
+
 start_controller() {
-    is_up slurmctld || daemon slurmctld setpriv --reuid=slurm --regid=slurm --clear-groups slurmctld -D
+    is_up slurmctld || daemon slurmctld setpriv --reuid="$(owner_of)" --regid="$(owner_of)" --clear-groups slurmctld -D
     await slurmctld timeout 1 scontrol ping
 }
 
@@ -254,7 +259,10 @@ mkdir -p "$base"
 chmod 755 "$base"
 command=${1:-}
 case $command in
-    up) name=${2:?NAME} processors=${3:?PROCESSORS} port=${4:?PORT} pair=${5:-} ;;
+    up)
+        name=${2:?NAME} processors=${3:?PROCESSORS} port=${4:?PORT} pair=${5:-} owner=slurm
+        [ "$pair" != granting ] || { owner=$user && pair=; }
+        ;;
     conf | kill | down) name=${2:?NAME} ;;
     obey) name=${2:?NAME} directory=${3:?DIRECTORY} ;;
     ssh) port=${2:?PORT} ;;

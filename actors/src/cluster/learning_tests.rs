@@ -14,7 +14,7 @@ use cospan_sites::port::{AtGate, InQueue, Observation};
 use crate::coallocator::GridMaker;
 use crate::transfer::testing::{World, content, paused, site};
 
-const WORDS: LaneWords = LaneWords { partition: &["-p"], account: &["-A"] };
+const WORDS: LaneWords = LaneWords { partition: &["-p"], account: &["-A"], reservation: &[] };
 
 fn short() -> Lane {
     Lane { partition: Some("short".into()), account: None }

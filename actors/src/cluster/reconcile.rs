@@ -97,15 +97,20 @@ async fn cancel_orphans(
     let ours = granting.list().await?.into_iter();
     for (tag, seen) in ours.filter(|(tag, _)| tag.instance == shared.instance) {
         let expected = if tag.is_shared() { gone.remove(&tag.serial) } else { None };
-        if expected.is_some_and(|span| span != seen.span) {
+        if expected.is_some_and(|span| !seen.is_of(span)) {
             changed.insert(tag.serial);
         }
         if is_needed(&tag, site.name(), &shared.view.load()) {
             continue;
         }
         if seen_before.contains(&tag) {
+            // What is still in use is tried again once the strays in it have ended.
+            if let Err(problem) = granting.release(tag).await {
+                warn!(site = %site.name(), %tag, %problem, "nobody needs this reservation");
+                orphans.insert(tag);
+                continue;
+            }
             warn!(site = %site.name(), %tag, "nobody needs this reservation; cancelled");
-            granting.release(tag).await?;
             let orphans = &shared.metrics.reservations.orphans;
             orphans.with_label_values(&[site.name().as_str()]).inc();
         } else {

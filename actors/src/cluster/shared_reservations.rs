@@ -50,7 +50,7 @@ impl Question {
         let (order, lost) = (&self.order, Outcome::Lost { next: None });
         match self.asked {
             SharedQuestion::Request => match granting.find(order.tag).await? {
-                Some(seen) => Ok(Outcome::Granted { start: seen.span.from }),
+                Some(seen) => Ok(Outcome::Granted { start: seen.start(order.request.window) }),
                 None => granting.request(order).await.map(Outcome::from),
             },
             SharedQuestion::Confirm => {

@@ -56,7 +56,7 @@ impl Question {
         let done = |is_there| if is_there { Outcome::Done } else { lost };
         match (&self.ask, &self.order) {
             (Ask::Create { .. }, Some(order)) => match granting.find(self.tag).await? {
-                Some(seen) => Ok(Outcome::Granted { start: seen.span.from }),
+                Some(seen) => Ok(Outcome::Granted { start: seen.start(order.request.window) }),
                 None => granting.request(order).await.map(Outcome::from),
             },
             (Ask::Modify { .. }, Some(order)) => {

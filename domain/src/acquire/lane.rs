@@ -47,6 +47,8 @@ pub struct LaneWords {
     pub partition: &'static [&'static str],
     /// Those that choose the account.
     pub account: &'static [&'static str],
+    /// Those that choose a reservation that is there already.
+    pub reservation: &'static [&'static str],
 }
 
 impl LaneWords {
@@ -56,8 +58,9 @@ impl LaneWords {
             let mut latest = options.iter().rev();
             latest.find_map(|option| words.iter().find_map(|word| option.strip_prefix(word)))
         };
+        let partition = last(self.reservation).map(Lane::in_reservation);
         let last = |words| last(words).map(Arc::from);
-        Lane { partition: last(self.partition), account: last(self.account) }
+        Lane { partition: partition.or_else(|| last(self.partition)), account: last(self.account) }
     }
 
     /// What a component's overrides choose where, in order of application.
@@ -99,6 +102,17 @@ pub fn most_of_any<'r>(partitions: &str, of: impl Fn(&str) -> Option<&'r Resourc
 }
 
 impl Lane {
+    /// What a reservation is among partitions: it has processors of its own, too, and what is
+    /// idle there is nobody else's.
+    pub fn in_reservation(name: &str) -> Arc<str> {
+        format!("reservation {name}").into()
+    }
+
+    /// The reservation that such a partition is.
+    pub fn reservation_of(partition: &str) -> Option<&str> {
+        partition.strip_prefix("reservation ")
+    }
+
     /// The same, unless something else is chosen.
     pub fn or(&self, chosen: &Lane) -> Lane {
         Lane {
@@ -128,8 +142,11 @@ impl fmt::Display for Lane {
 mod tests {
     use super::*;
 
-    const WORDS: LaneWords =
-        LaneWords { partition: &["--partition=", "-p"], account: &["--account=", "-A"] };
+    const WORDS: LaneWords = LaneWords {
+        partition: &["--partition=", "-p"],
+        account: &["--account=", "-A"],
+        reservation: &["--reservation="],
+    };
 
     fn lane(partition: &str, account: Option<&str>) -> Lane {
         Lane { partition: Some(partition.into()), account: account.map(Into::into) }
@@ -143,6 +160,8 @@ mod tests {
         assert_eq!(read(&["-pshort", "--exclusive", "--partition=long"]), lane("long", None));
         assert_eq!(read(&["-Aphysics", "-plong"]), lane("long", Some("physics")));
         assert_eq!(read(&["--exclusive", "--account"]), Lane::default());
+        let reserved = read(&["--reservation=course", "-plong"]);
+        assert_eq!(reserved, lane("reservation course", None), "wherever that is");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 #   lrm_jobs                               prints `NUMBER STATE` of each job under $tag
 #   lrm_end NUMBER STATE                   ends one, gently where a wrapper runs
 #   lrm_kill NUMBER, lrm_withdraw NUMBER   ends one at once; takes one out of the queue
+#   lrm_timetable, lrm_reserve, lrm_confirm, lrm_release      reservations, where it has them
 
 # A marker comes last, so that half a site is none.
 initialise() {
@@ -211,6 +212,10 @@ main() {
     list) list ;;
     remains) remains ;;
     accounts) lrm_accounts "$@" ;;
+    timetable) lrm_timetable ;;
+    reserve) lrm_reserve "$@" ;;
+    confirm) lrm_confirm "$1" ;;
+    release) lrm_release "$1" ;;
     prepare) prepare ;;
     get) get "$@" ;;
     list-tree) list_tree "$1" ;;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 pub use cospan_domain::reserve::FreeSlot;
-use cospan_domain::reserve::{Answer, ReservationRequest, ReservationTag, Span};
+use cospan_domain::reserve::{Answer, ReservationRequest, ReservationTag, Span, StartWindow};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::SiteError;
 
@@ -30,6 +30,24 @@ pub struct ReservationSeen {
     pub resources: Resources,
     /// It does not end by itself before its time.
     pub confirmed: bool,
+}
+
+/// Sites that count in seconds begin with the second, and end with it.
+const SECOND: DurationMs = DurationMs(1_000);
+
+impl ReservationSeen {
+    /// The start that was granted, of what was asked for with this window: of a window within a
+    /// second the site may have reserved all of that.
+    pub fn start(&self, window: StartWindow) -> Timestamp {
+        let begins_within = window.earliest.since(self.span.from) < SECOND;
+        if begins_within { self.span.from.max(window.earliest) } else { self.span.from }
+    }
+
+    /// Whether it is this one, as far as a site tells that counts in seconds.
+    pub fn is_of(&self, span: Span) -> bool {
+        let apart = |one: Timestamp, other: Timestamp| one.since(other).max(other.since(one));
+        apart(self.span.from, span.from) < SECOND && apart(self.span.to, span.to) < SECOND
+    }
 }
 
 /// What a site does that grants reservations: a grant is a lease, which ends by itself unless it

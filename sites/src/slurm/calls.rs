@@ -1,11 +1,13 @@
 //! The calls of the port as requests to the agent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::acquire::{Lane, Lanes, Partition};
 use cospan_domain::ids::{LrmId, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use super::bookings::Bookings;
 use super::errors;
 use super::options::{LANES, limits, name, options};
 use super::polls::FILES_SETTLE;
@@ -37,6 +39,8 @@ impl SlurmSite {
             amounts: nodes::amounts(&answer, self.config.partition.as_deref()),
             lanes: self.lanes(&answer),
             counts_disk: nodes::counts_disk(&answer),
+            counts_memory: setting(&answer, "SelectTypeParameters")
+                .is_some_and(|kinds| kinds.to_ascii_uppercase().contains("MEMORY")),
         });
         let mut labels = nodes::labels(&answer);
         for (key, values) in &self.config.labels {
@@ -50,7 +54,10 @@ impl SlurmSite {
             largest_component: total.clone(),
             total,
             labels,
-            capabilities: Capabilities { queues: self.config.queues, reservations: false },
+            capabilities: Capabilities {
+                queues: self.config.queues,
+                reservations: self.config.reservations,
+            },
             lanes: Some(self.lanes(&answer)),
             manager: format!(
                 "Slurm {}, cluster {}{}",
@@ -64,12 +71,12 @@ impl SlurmSite {
     /// Where jobs go that say nothing of it themselves, and how long they may run.
     fn lanes(&self, answer: &Answer) -> Lanes {
         let default = || queue::default_partition(answer.all("load")).map(Arc::from);
-        let partition = self.config.partition.as_deref().map(Arc::from);
-        let own = Lane {
-            partition: partition.or_else(default),
-            account: self.config.account.as_deref().map(Arc::from),
-        };
-        let times = times::of_partitions(answer.all("load"));
+        let partition = self.config.partition.as_deref().map(Arc::from).or_else(default);
+        let reservation = self.config.reservation.as_deref().map(Lane::in_reservation);
+        let account = self.config.account.as_deref().map(Arc::from);
+        let own = Lane { partition: reservation.or_else(|| partition.clone()), account };
+        let own_partition = partition;
+        let mut times = times::of_partitions(answer.all("load"));
         let longest = times::longest(answer.all("load"));
         let loads = queue::loads(|| answer.all("load")).into_iter();
         let partition = |(name, load): (Arc<str>, queue::Load)| {
@@ -78,7 +85,22 @@ impl SlurmSite {
             let longest = longest.get(&name).copied();
             (name, Partition { total, longest })
         };
-        let partitions = loads.map(partition).collect();
+        let mut partitions: BTreeMap<Arc<str>, Partition> = loads.map(partition).collect();
+        // Those that administrators made. In which partition one is, is told if it is in one.
+        let others = Bookings::read(answer).reserved.into_iter().filter(|one| !one.is_ours());
+        for booked in others {
+            let within = booked.partition.clone().or_else(|| own_partition.clone());
+            let Some(within) = within else { continue };
+            let name = Lane::in_reservation(&booked.name);
+            if let Some(time) = times.get(&within).copied() {
+                times.insert(name.clone(), time.min(booked.length()));
+            }
+            let mut total = self.total_of(&nodes::amounts(answer, Some(&within)));
+            total.processors = total.processors.min(booked.processors);
+            let longest = longest.get(&within).copied().unwrap_or(booked.length());
+            let longest = Some(longest.min(booked.length()));
+            partitions.insert(name, Partition { total, longest });
+        }
         Lanes { own, times, partitions }
     }
 
@@ -99,7 +121,7 @@ impl SlurmSite {
     }
 
     /// What Slurm said of itself; it is asked if it never was.
-    async fn known(&self) -> Result<Facts, SiteError> {
+    pub(super) async fn known(&self) -> Result<Facts, SiteError> {
         let known = self.facts().clone();
         if let Some(facts) = known {
             return Ok(facts);

@@ -1,5 +1,7 @@
-//! What `sbatch` says when it does not submit, as the port's kinds.
+//! What `sbatch` says when it does not submit, and `scontrol` when it does not reserve, as the
+//! port's kinds.
 
+use super::reservations::Did;
 use crate::port::SiteError;
 
 /// Parts of messages after which certainly nothing was submitted, and the site may well take
@@ -58,11 +60,8 @@ pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
     // What is told in front of every line is no news.
     let why = said.iter().map(|line| line.strip_prefix("sbatch: error: ").unwrap_or(line));
     let why = why.collect::<Vec<_>>().join("; ");
-    if says(&LOST) || matches!(code, 124 | 137) {
-        return SiteError::OutcomeUnknown(format!("sbatch was not answered: {why}"));
-    }
-    if says(&NOT_REACHED) {
-        return SiteError::NotSent(why);
+    if let Some(error) = unanswered("sbatch", code, said, &why) {
+        return error;
     }
     if says(&FULL) {
         return SiteError::SiteFull(why);
@@ -73,6 +72,61 @@ pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
         _ if why.is_empty() => SiteError::OutcomeUnknown(format!("sbatch ended with {code}")),
         _ => SiteError::Refused(why),
     }
+}
+
+/// What is known if a command was not answered.
+fn unanswered(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
+    let says =
+        |parts: &[&str]| said.iter().any(|line| parts.iter().any(|part| line.contains(part)));
+    if says(&LOST) || matches!(code, 124 | 137) {
+        return Some(SiteError::OutcomeUnknown(format!("{command} was not answered: {why}")));
+    }
+    says(&NOT_REACHED).then(|| SiteError::NotSent(why.to_owned()))
+}
+
+/// Parts of messages that speak of what is not free at that time.
+const BUSY: [&str; 4] = [
+    "nodes are busy",
+    "overlap",
+    "Requested node configuration is not available",
+    "Node count specification invalid",
+];
+
+/// Parts of messages that speak of what the account may not do.
+const FORBIDDEN: [&str; 3] = ["Invalid user id", "ermission denied", "Access denied"];
+
+/// What `scontrol` did to a reservation that ended with this code and these words.
+pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did, SiteError> {
+    let says =
+        |parts: &[&str]| said.iter().any(|line| parts.iter().any(|part| line.contains(part)));
+    let why = said.join("; ");
+    let Some(code) = code else {
+        return Err(SiteError::OutcomeUnknown(format!("scontrol told no code: {why}")));
+    };
+    if code == 0 {
+        return Ok(Did::All);
+    }
+    if let Some(error) = unanswered("scontrol", code, said, &why) {
+        return Err(error);
+    }
+    if says(&FORBIDDEN) {
+        return Err(SiteError::Refused(format!(
+            "the account may not make reservations in Slurm ({why}): have its operators give it \
+             AdminLevel=Operator, or set grants_reservations = false"
+        )));
+    }
+    let known = [
+        (&BUSY[..], Did::Busy),
+        (&["Duplicate reservation name"], Did::Twice),
+        (&["reservation is in use"], Did::InUse),
+        (&["reservation is invalid", "not found"], Did::Missing),
+    ];
+    let did = known.into_iter().find(|(parts, _)| says(parts)).map(|(_, did)| did);
+    did.ok_or_else(|| match code {
+        126 | 127 => SiteError::NotSent(format!("scontrol cannot be run: {why}")),
+        _ if why.is_empty() => SiteError::OutcomeUnknown(format!("scontrol ended with {code}")),
+        _ => SiteError::Refused(why),
+    })
 }
 
 #[cfg(test)]

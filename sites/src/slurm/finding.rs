@@ -3,6 +3,7 @@
 use cospan_domain::units::{Bytes, DurationMs};
 
 use super::probe::{Facts, Partition};
+use super::promises::promises;
 use super::{BEFORE_KILL, SlurmConfig, grace};
 use crate::agent::Answer;
 use crate::port::SiteError;
@@ -113,7 +114,7 @@ pub fn advice(said: &str) -> &'static str {
     known.map_or("see what the same command says by hand", |(_, advice)| advice)
 }
 
-fn good(what: &'static str, found: impl Into<String>) -> Finding {
+pub(super) fn good(what: &'static str, found: impl Into<String>) -> Finding {
     Finding { what, verdict: Verdict::Good, found: found.into(), advice: String::new() }
 }
 
@@ -121,7 +122,11 @@ fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) 
     Finding { what, verdict: Verdict::Odd, found: found.into(), advice: advice.into() }
 }
 
-fn bad(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+pub(super) fn bad(
+    what: &'static str,
+    found: impl Into<String>,
+    advice: impl Into<String>,
+) -> Finding {
     Finding { verdict: Verdict::Bad, ..odd(what, found, advice) }
 }
 
@@ -138,6 +143,7 @@ pub(super) fn all(answer: &Answer, facts: &Facts, config: &SlurmConfig) -> Vec<F
     if answer.last("partition_failed").is_none() {
         all.push(submission(answer));
         all.push(account(facts));
+        all.push(promises(answer, &facts.account, config.reservations));
         all.push(ending(facts, config.grace));
         all.push(tracking(facts));
     }

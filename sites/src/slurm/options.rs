@@ -66,9 +66,12 @@ const WITH_VALUE: &[&str] = &[
     "wckey",
 ];
 
-/// How a job chooses its partition and account.
-pub const LANES: LaneWords =
-    LaneWords { partition: &["--partition=", "-p"], account: &["--account=", "-A"] };
+/// How a job chooses its partition, account and reservation.
+pub const LANES: LaneWords = LaneWords {
+    partition: &["--partition=", "-p"],
+    account: &["--account=", "-A"],
+    reservation: &["--reservation="],
+};
 
 /// Options that say in their own way how much memory, and how many GPUs: what an attempt says of
 /// it as a total is left out then.
@@ -146,6 +149,8 @@ pub(super) fn options(
     options.extend(amounts(&order.resources, &own, limits.counts_disk)?);
     // The job's own come last: they win over those of the site.
     options.extend(own);
+    // Who has been promised a start gets it in what was reserved for that, and nowhere else.
+    options.extend(order.reservation.map(|tag| format!("--reservation={tag}")));
     Ok(options)
 }
 
@@ -183,7 +188,9 @@ pub(super) fn limits(
     counts_disk: bool,
 ) -> Limits {
     const MINUTE: u64 = 60_000;
-    let later = [order.wall_time, config.grace, MARGIN];
+    // It ends with its reservation, which lasts as much longer as it takes to end.
+    let margin = if order.reservation.is_some() { DurationMs::ZERO } else { MARGIN };
+    let later = [order.wall_time, config.grace, margin];
     let later = later.iter().fold(0_u64, |sum, part| sum.saturating_add(part.0));
     let all = later.saturating_add(order.hold_max.0);
     match longest.map(|longest| longest.max(order.wall_time)).filter(|longest| longest.0 < all) {

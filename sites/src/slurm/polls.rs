@@ -8,13 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::acquire::Lane;
 use cospan_domain::ids::Tag;
+use cospan_domain::reserve::Ebb;
 use cospan_domain::resources::Resources;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::time::Instant;
 
 use super::SlurmSite;
 use super::accounts::Accounts;
+use super::bookings::Bookings;
 use super::judge::{Known, is_back_in_queue, is_outdated, judge};
 use super::queue::{self, Job, Load};
 use crate::agent::left::{self, seconds_to_timestamp};
@@ -38,6 +41,8 @@ pub(super) struct Heard {
     load: Option<(Instant, Load, u32)>,
     /// The same of each partition.
     loads: BTreeMap<Arc<str>, Load>,
+    /// What is promised to anybody, as of then.
+    bookings: Bookings,
     /// What accounts say of what Slurm forgot.
     pub(super) accounts: Accounts,
 }
@@ -150,8 +155,10 @@ impl SlurmSite {
             }
             attempts.insert(*tag, judge(known));
         }
-        let (idle, idle_in) = (self.idle(&jobs), self.idle_in(&jobs));
-        Ok((SiteStatus { site_clock, idle, idle_in, ebbs: Vec::new(), attempts }, again))
+        let now = site_clock.unwrap_or_else(super::now);
+        let (idle, idle_in) = (self.idle(&jobs, now), self.idle_in(&jobs, now));
+        let ebbs = self.ebbs(&idle, now);
+        Ok((SiteStatus { site_clock, idle, idle_in, ebbs, attempts }, again))
     }
 
     /// Attempts that have left something, but no last word, and that Slurm does not know any more.
@@ -176,6 +183,7 @@ impl SlurmSite {
         }
         if let Some(load) = load {
             heard.loads = queue::loads(|| answer.all("load"));
+            heard.bookings = Bookings::read(answer);
             heard.load = Some((at, load, held(heard.jobs())));
         }
         Ok(heard.jobs().to_vec())
@@ -225,8 +233,16 @@ impl SlurmSite {
 
     /// What one more submission would find: what Slurm has idle, less what already waits for
     /// it, and never more than we may use.
-    fn idle(&self, jobs: &[Job]) -> Resources {
-        let load = self.heard().load_now();
+    fn idle(&self, jobs: &[Job], now: Timestamp) -> Resources {
+        let heard = self.heard();
+        let (mut load, bookings) = (heard.load_now(), &heard.bookings);
+        load.idle = match &self.config.reservation {
+            Some(name) => bookings.idle_in(name, now),
+            None => {
+                let kept = bookings.kept(self.config.partition.as_deref(), now);
+                load.idle.saturating_sub(kept)
+            }
+        };
         let sum = |wanted: fn(&Job) -> bool| {
             let ours = jobs.iter().filter(|job| wanted(job));
             ours.map(|job| job.processors).fold(0, u32::saturating_add)
@@ -240,16 +256,33 @@ impl SlurmSite {
 }
 
 impl SlurmSite {
+    /// How what is idle ebbs away, as it is promised to others.
+    fn ebbs(&self, idle: &Resources, now: Timestamp) -> Vec<Ebb> {
+        let heard = self.heard();
+        let Some((_, load, _)) = heard.load.filter(|_| self.config.reservation.is_none()) else {
+            return Vec::new();
+        };
+        heard.bookings.ebbs(self.config.partition.as_deref(), load, idle, now)
+    }
+
     /// The same of each partition. In which of them our jobs are is not known: what waits, or
     /// started since Slurm was asked, is taken to be in each.
-    fn idle_in(&self, jobs: &[Job]) -> BTreeMap<Arc<str>, Resources> {
+    fn idle_in(&self, jobs: &[Job], now: Timestamp) -> BTreeMap<Arc<str>, Resources> {
         let waiting = jobs.iter().filter(|job| job.word == Word::Waiting);
         let waiting = waiting.map(|job| job.processors).fold(0, u32::saturating_add);
         let lanes = self.facts().as_ref().map(|facts| facts.lanes.clone()).unwrap_or_default();
         let heard = self.heard();
         let ours = heard.taken_since().saturating_add(waiting);
         let partitions = lanes.partitions.into_iter().filter_map(|(name, partition)| {
-            let free = heard.loads.get(&name)?.idle.saturating_sub(ours);
+            let bookings = &heard.bookings;
+            let idle = match Lane::reservation_of(&name) {
+                Some(reservation) => bookings.idle_in(reservation, now),
+                None => {
+                    let kept = bookings.kept(Some(&*name), now);
+                    heard.loads.get(&name)?.idle.saturating_sub(kept)
+                }
+            };
+            let free = idle.saturating_sub(ours);
             let processors = partition.total.processors.min(free);
             Some((name, Resources { processors, ..partition.total }))
         });

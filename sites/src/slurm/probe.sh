@@ -30,8 +30,9 @@ probe() {
 }
 
 more() {
-    lines "$(limited scontrol show config 2>&1 | grep -E '^(ClusterName|KillWait|ProctrackType) ')" config
+    lines "$(limited scontrol show config 2>&1 | grep -E '^(ClusterName|KillWait|ProctrackType|SlurmUser) ')" config
     tell submission sbatch --test-only -n 1 -t 1 --wrap true "$@"
+    tell level sacctmgr -nP show user "name=$(id -un)" format=adminlevel
     tell limits sacctmgr -nP show assoc "user=$(id -un)" \
         format=account,partition,qos,maxjobs,maxsubmit,maxwall,grptres
 }

@@ -13,7 +13,7 @@ lines() {
 lrm_describe() {
     config=$(limited scontrol show config 2>&1) || fail unsent "$config"
     lines "$(printf '%s\n' "$config" \
-        | grep -E '^(ClusterName|SLURM_VERSION|KillWait|MinJobAge|ProctrackType) ')" config
+        | grep -E '^(ClusterName|SLURM_VERSION|KillWait|MinJobAge|ProctrackType|SelectTypeParameters) ')" config
     nodes=$(limited sinfo -e -h -o '%P|%D|%c|%m|%G|%f|%d' 2>&1) || fail unsent "$nodes"
     lines "$nodes" nodes
     # Slurm need not keep accounts, and whoever keeps them need not answer.
@@ -57,6 +57,7 @@ lrm_accounts() {
 lrm_load() {
     load=$(limited sinfo -h -o '%P|%a|%C|%l|%L' 2>&1) || fail unsent "$load"
     lines "$load" load
+    lrm_bookings "$@"
 }
 
 # Those that are not over, if directory, name and comment all say that they are ours.

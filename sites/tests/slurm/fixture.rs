@@ -84,6 +84,24 @@ impl SlurmSiteFixture {
         }
     }
 
+    /// A cluster where the account may make reservations; `None`, loudly, where there is none.
+    pub fn offered_granting() -> Option<Self> {
+        match (variable("COSPAN_TEST_SLURM_GRANTING"), variable("COSPAN_TEST_SLURM_ROOT")) {
+            (Some(conf), Some(place)) => {
+                let mut fixture = Self::new(&conf, &place.join("granting"), None);
+                fixture.config.reservations = true;
+                Some(fixture)
+            }
+            _ => skipped("a real Slurm of the account's own; see COSPAN_TEST_SLURM_GRANTING"),
+        }
+    }
+
+    /// For whom an administrator reserves.
+    pub fn user(&self) -> String {
+        let name = std::process::Command::new("id").arg("-un").output().unwrap();
+        format!("users={}", String::from_utf8(name.stdout).unwrap().trim())
+    }
+
     /// The same cluster by way of SSH; `None`, loudly, where that is not offered.
     pub fn offered_over_ssh() -> Option<Self> {
         let host = std::env::var("COSPAN_TEST_SLURM_SSH").ok();
@@ -109,6 +127,7 @@ impl SlurmSiteFixture {
 
     fn new(confs: &Path, shared: &Path, mut ssh: Option<SshConfig>) -> Self {
         static FIXTURES: AtomicU32 = AtomicU32::new(0);
+        std::fs::create_dir_all(shared).unwrap();
         let (conf, turn) = free_cluster(confs, shared);
         let cluster = conf.parent().and_then(Path::file_name).unwrap().to_owned();
         let number = FIXTURES.fetch_add(1, Ordering::Relaxed);
@@ -145,6 +164,26 @@ impl SlurmSiteFixture {
             made.join().unwrap();
         });
         fixture
+    }
+
+    /// Ends all jobs, and all reservations once no job is in them.
+    fn clear(&self) {
+        let listed = self.slurm(&["squeue", "-h", "-o", "%i"]);
+        listed.lines().for_each(|number| drop(self.slurm(&["scancel", number])));
+        for _ in 0..100 {
+            let all = self.slurm(&["scontrol", "-o", "show", "reservation"]);
+            let name = |line: &str| {
+                Some(line.strip_prefix("ReservationName=")?.split(' ').next()?.to_owned())
+            };
+            let names: Vec<String> = all.lines().filter_map(name).collect();
+            if names.is_empty() {
+                return;
+            }
+            for name in names {
+                self.slurm(&["scontrol", "delete", &format!("reservationname={name}")]);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     fn make(&self) -> SlurmSite {
@@ -252,13 +291,17 @@ impl SiteFixture for SlurmSiteFixture {
 }
 
 impl Drop for SlurmSiteFixture {
-    /// A test that failed half-way leaves jobs behind; those below its root are its own.
+    /// A test that failed half-way leaves jobs behind; those below its root are its own. So are all
+    /// jobs and reservations of a cluster where it may make any.
     fn drop(&mut self) {
         let root = self.root().display().to_string();
         let listed = self.slurm(&["squeue", "-h", "-o", "%i %Z"]);
         let ours = listed.lines().filter_map(|line| line.split_once(' '));
         for (number, _) in ours.filter(|(_, directory)| *directory == root) {
             self.slurm(&["scancel", number]);
+        }
+        if self.config.reservations {
+            self.clear();
         }
         if let Some(ssh) = &self.ssh {
             let mut client = std::process::Command::new("ssh");

@@ -101,9 +101,11 @@ section! {
         /// Of `slurm`: whether components may wait in its own queue where nothing that serves them
         /// is idle. `false`: only what is idle is claimed.
         "queues" => queues: bool = true, since "0.1.0";
-        /// Of `local`: whether it grants reservations. `false`: its processors are only claimed while
-        /// they are idle.
-        "grants_reservations" => grants_reservations: bool = true, since "0.1.0";
+        /// Whether it grants reservations: promises processors for later. `false`: they are only claimed
+        /// while they are idle. Of `slurm` it needs an account that may make reservations there: an
+        /// operator's (`AdminLevel` in its accounting), or Slurm's own. Left out: `local` sites
+        /// do, those under Slurm do not.
+        "grants_reservations" => grants_reservations: Option<bool> = None, since "0.1.0";
         /// Names of the keys whose jobs it takes: what runs there runs as one account, which is
         /// not everybody's. `none`: everybody's.
         "keys" => keys: Option<Vec<KeyName>> = None, since "0.1.0";
@@ -202,10 +204,12 @@ impl Site {
             ("queues", !self.queues),
         ];
         let of_slurm = of_slurm.into_iter().filter(|(_, given)| *given);
-        let of_local = (!self.grants_reservations).then_some("grants_reservations");
-        of_slurm
-            .map(|(key, _)| (SiteKind::Slurm, key))
-            .chain(of_local.map(|key| (SiteKind::Local, key)))
+        of_slurm.map(|(key, _)| (SiteKind::Slurm, key))
+    }
+
+    /// Whether it promises processors for later.
+    pub fn grants(&self) -> bool {
+        self.grants_reservations.unwrap_or(self.kind == SiteKind::Local)
     }
 
     /// Bytes of a megabyte, in which memory and disk are counted.

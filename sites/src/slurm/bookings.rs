@@ -1,0 +1,259 @@
+//! What Slurm has promised and what runs there, and so what is free later.
+//!
+//! It is a forecast: jobs end earlier than they say, and of those of others Slurm may tell nothing.
+//! Who reserves by it is told by Slurm itself whether that was right.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cospan_domain::reserve::{Ebb, KindsError, ReservationTag, Span, Timeline, ebbs};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::hosts::hosts;
+use super::queue::{Load, default_partition};
+use crate::agent::Answer;
+
+/// What is out of order is taken to be so for that long.
+const OUT_OF_ORDER: DurationMs = DurationMs::from_secs(86_400);
+
+/// By this flag an unconfirmed reservation of ours is known: Slurm ends it if nobody uses it.
+const UNCONFIRMED: &str = "PURGE_COMP";
+
+/// A reservation of anybody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Booked {
+    pub(super) name: Arc<str>,
+    pub(super) span: Span,
+    /// As many as its cores have.
+    pub(super) processors: u32,
+    /// It does not end by itself before its time.
+    pub(super) confirmed: bool,
+    /// Its partition, if it has one.
+    pub(super) partition: Option<Arc<str>>,
+    nodes: Option<BTreeSet<String>>,
+}
+
+/// A job of anybody that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Running {
+    processors: u32,
+    until: Option<Timestamp>,
+    reservation: Option<Arc<str>>,
+    nodes: Option<BTreeSet<String>>,
+}
+
+/// What is promised and what runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Bookings {
+    pub(super) reserved: Vec<Booked>,
+    running: Vec<Running>,
+    /// Partitions, whether each is the default one, its nodes, and threads of each of their cores.
+    members: Vec<(Arc<str>, bool, Option<BTreeSet<String>>, u32)>,
+}
+
+/// Seconds since 1970; of a time that is not known none.
+fn seconds(text: &str) -> Option<Timestamp> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds: u64 = text.parse().ok().filter(|_| is_number)?;
+    seconds.checked_mul(1_000).map(Timestamp)
+}
+
+fn named(text: &str) -> Option<Arc<str>> {
+    (!matches!(text, "" | "(null)" | "N/A")).then(|| text.into())
+}
+
+impl Booked {
+    /// Reads a line of `scontrol -o show reservation`, with times in seconds. `None` if it does
+    /// not say when, or how much.
+    fn read(line: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let of = |word: &'_ str| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+            line.split(' ').find_map(of)
+        };
+        let (from, to) = (seconds(&field("StartTime")?)?, seconds(&field("EndTime")?)?);
+        let cores: u32 = field("CoreCnt")?.parse().ok()?;
+        let tres = field("TRES").unwrap_or_default();
+        let counted = tres.split(',').find_map(|kind| kind.strip_prefix("cpu=")?.parse().ok());
+        let flags = field("Flags")?;
+        let is_flag = |flag: &str| flag == UNCONFIRMED || flag.starts_with("PURGE_COMP=");
+        (from < to).then_some(())?;
+        Some(Self {
+            name: named(&field("ReservationName")?)?,
+            span: Span::new(from, to),
+            processors: counted.unwrap_or(cores),
+            confirmed: !flags.split(',').any(is_flag),
+            partition: field("PartitionName").as_deref().and_then(named),
+            nodes: hosts(&field("Nodes")?),
+        })
+    }
+
+    /// How long it is.
+    pub(super) fn length(&self) -> DurationMs {
+        self.span.to.since(self.span.from)
+    }
+
+    /// Whether its name is a tag of a control plane.
+    pub(super) fn is_ours(&self) -> bool {
+        self.tag().is_some()
+    }
+
+    pub(super) fn tag(&self) -> Option<ReservationTag> {
+        self.name.parse().ok()
+    }
+
+    /// Whether it has begun, and not ended.
+    fn is_on(&self, now: Timestamp) -> bool {
+        self.span.from <= now && now < self.span.to
+    }
+}
+
+impl Running {
+    /// Reads a line of `squeue`: processors, end, reservation, nodes.
+    fn read(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(4, '|');
+        let mut next = || fields.next();
+        let (processors, until, reservation, nodes) = (next()?, next()?, next()?, next()?);
+        Some(Self {
+            processors: processors.parse().ok()?,
+            until: seconds(until),
+            reservation: named(reservation),
+            nodes: hosts(nodes),
+        })
+    }
+}
+
+/// Of so many processors on some nodes the share that is on others, too; all where that is not
+/// known.
+fn share(
+    processors: u32,
+    nodes: &Option<BTreeSet<String>>,
+    others: &Option<BTreeSet<String>>,
+) -> u32 {
+    let (Some(nodes), Some(others)) = (nodes, others) else { return processors };
+    if nodes.is_empty() {
+        return 0;
+    }
+    let common = nodes.intersection(others).count() as u64;
+    let part = (u64::from(processors) * common).div_ceil(nodes.len() as u64);
+    u32::try_from(part).unwrap_or(processors)
+}
+
+impl Bookings {
+    /// What an answer tells of it. A line that cannot be read is passed over: Slurm refuses what is not
+    /// free.
+    pub(super) fn read(answer: &Answer) -> Self {
+        let members = answer.all("members").filter_map(|line| {
+            let mut fields = line.splitn(3, '|');
+            let (name, threads, nodes) = (fields.next()?, fields.next()?, fields.next()?);
+            let is_default = name.ends_with('*');
+            let name = name.strip_suffix('*').unwrap_or(name);
+            Some((name.into(), is_default, hosts(nodes), threads.parse().ok()?))
+        });
+        Self {
+            reserved: answer.all("reserved").filter_map(Booked::read).collect(),
+            running: answer.all("running").filter_map(Running::read).collect(),
+            members: members.collect(),
+        }
+    }
+
+    fn members(&self, partition: Option<&str>) -> impl Iterator<Item = (&BTreeSet<String>, u32)> {
+        let is_meant = move |name: &str, is_default: bool| match partition {
+            Some(partition) => name == partition,
+            None => is_default,
+        };
+        let meant =
+            self.members.iter().filter(move |(name, is_default, ..)| is_meant(name, *is_default));
+        meant.filter_map(|(_, _, nodes, threads)| Some((nodes.as_ref()?, *threads)))
+    }
+
+    fn nodes(&self, partition: Option<&str>) -> Option<BTreeSet<String>> {
+        let nodes: BTreeSet<String> =
+            self.members(partition).flat_map(|(nodes, _)| nodes).cloned().collect();
+        (!nodes.is_empty()).then_some(nodes)
+    }
+
+    /// The fewest processors that a core of a partition has.
+    pub(super) fn per_core(&self, partition: Option<&str>) -> u32 {
+        self.members(partition).map(|(_, threads)| threads).min().unwrap_or(1).max(1)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Booked> {
+        self.reserved.iter().find(|booked| &*booked.name == name)
+    }
+
+    /// What runs in a reservation.
+    fn used(&self, name: &str) -> u32 {
+        let inside = self.running.iter().filter(|job| job.reservation.as_deref() == Some(name));
+        inside.map(|job| job.processors).fold(0, u32::saturating_add)
+    }
+
+    /// What is idle in a reservation: nothing before it begins.
+    pub(super) fn idle_in(&self, name: &str, now: Timestamp) -> u32 {
+        let on = self.find(name).filter(|booked| booked.is_on(now));
+        on.map_or(0, |booked| booked.processors.saturating_sub(self.used(name)))
+    }
+
+    /// What is idle in a partition now, and kept for who has reserved it.
+    pub(super) fn kept(&self, partition: Option<&str>, now: Timestamp) -> u32 {
+        let nodes = self.nodes(partition);
+        let kept = |booked: &Booked| share(self.idle_in(&booked.name, now), &booked.nodes, &nodes);
+        self.reserved.iter().map(kept).fold(0, u32::saturating_add)
+    }
+
+    /// What is free of a partition from now on, as far as is known; `total`: all other kinds of it.
+    pub(super) fn timeline(
+        &self,
+        partition: Option<&str>,
+        load: Load,
+        total: &Resources,
+        now: Timestamp,
+    ) -> Result<Timeline, KindsError> {
+        let capacity = Resources { processors: load.whole, ..total.clone() };
+        let mut timeline = Timeline::new(now, &capacity)?;
+        let nodes = self.nodes(partition);
+        let mut book = |span: Span, processors: u32| {
+            let amounts = timeline.amounts(&Resources::processors(processors))?;
+            timeline.book(span, &amounts);
+            Ok::<_, KindsError>(())
+        };
+        book(Span::new(now, now + OUT_OF_ORDER), load.whole.saturating_sub(load.total))?;
+        for booked in &self.reserved {
+            let span = Span::new(booked.span.from.max(now), booked.span.to);
+            book(span, share(booked.processors, &booked.nodes, &nodes))?;
+        }
+        for job in self.running.iter().filter(|job| !self.is_counted(job, now)) {
+            // What is overdue ends any moment.
+            let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
+            book(Span::new(now, until), share(job.processors, &job.nodes, &nodes))?;
+        }
+        Ok(timeline)
+    }
+
+    /// Whether a job runs on what is counted as reserved.
+    fn is_counted(&self, job: &Running, now: Timestamp) -> bool {
+        let inside = job.reservation.as_deref().and_then(|name| self.find(name));
+        inside.is_some_and(|booked| booked.is_on(now))
+    }
+
+    /// How what is idle in a partition ebbs away, where anybody reserved anything.
+    pub(super) fn ebbs(
+        &self,
+        partition: Option<&str>,
+        load: Load,
+        idle: &Resources,
+        now: Timestamp,
+    ) -> Vec<Ebb> {
+        if self.reserved.is_empty() {
+            return Vec::new();
+        }
+        // More than eight kinds of resources: nothing is said of later.
+        let timeline = self.timeline(partition, load, idle, now);
+        timeline.map(|timeline| ebbs(&timeline, idle, now)).unwrap_or_default()
+    }
+}
+
+/// The partition that is reserved in, by its name.
+pub(super) fn partition<'a>(answer: &'a Answer, own: Option<&'a str>) -> Option<&'a str> {
+    own.or_else(|| default_partition(answer.all("load")))
+}

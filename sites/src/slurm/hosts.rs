@@ -1,0 +1,89 @@
+//! Lists of hosts as Slurm writes them: `n[01-03,7],login`.
+
+use std::collections::BTreeSet;
+
+/// The most hosts that a list is taken to be.
+const HOSTS_MAX: usize = 1 << 17;
+
+/// The hosts of a list; `None` if it is none, or longer than any.
+pub(super) fn hosts(list: &str) -> Option<BTreeSet<String>> {
+    let mut hosts = BTreeSet::new();
+    if matches!(list, "" | "(null)" | "None assigned") {
+        return Some(hosts);
+    }
+    for word in words(list)? {
+        expand(String::new(), word, &mut hosts)?;
+    }
+    Some(hosts)
+}
+
+/// Its words: what is between commas that are in no brackets.
+fn words(list: &str) -> Option<Vec<&str>> {
+    let (mut words, mut begin, mut is_inside) = (Vec::new(), 0, false);
+    for (at, byte) in list.bytes().enumerate() {
+        match byte {
+            b'[' if !is_inside => is_inside = true,
+            b']' if is_inside => is_inside = false,
+            b'[' | b']' => return None,
+            b',' if !is_inside => {
+                words.push(&list[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    words.push(&list[begin..]);
+    let is_whole = !is_inside && words.iter().all(|word| !word.is_empty());
+    is_whole.then_some(words)
+}
+
+/// Adds what a word stands for, behind what is before it.
+fn expand(before: String, word: &str, hosts: &mut BTreeSet<String>) -> Option<()> {
+    let Some((head, rest)) = word.split_once('[') else {
+        hosts.insert(before + word);
+        return (hosts.len() <= HOSTS_MAX).then_some(());
+    };
+    let (ranges, tail) = rest.split_once(']')?;
+    for range in ranges.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !is_number(first) || !is_number(last) {
+            return None;
+        }
+        let (from, to): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if to.checked_sub(from)? >= HOSTS_MAX {
+            return None;
+        }
+        let width = first.len();
+        for number in from..=to {
+            expand(format!("{before}{head}{number:0width$}"), tail, hosts)?;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Option<Vec<String>> {
+        hosts(text).map(|hosts| hosts.into_iter().collect())
+    }
+
+    #[test]
+    fn ranges_in_brackets_are_hosts_each() {
+        assert_eq!(list("gamma0").unwrap(), ["gamma0"]);
+        assert_eq!(list("n[08-10,2],login").unwrap(), ["login", "n08", "n09", "n10", "n2"]);
+        assert_eq!(list("r[1-2]n[1,3]").unwrap(), ["r1n1", "r1n3", "r2n1", "r2n3"]);
+        assert_eq!(list("(null)").unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_list_is_none() {
+        for odd in ["n[1-", "n[]", "n[3-1]", "n[a-b]", "n]1[", "a,,b", "n[[1]]", "n[0-99999999999]"]
+        {
+            assert_eq!(list(odd), None, "{odd}");
+        }
+        assert_eq!(list("n[0-99999]m[0-99999]"), None, "too many");
+    }
+}

@@ -1,0 +1,58 @@
+//! Whether an account may have Slurm make reservations.
+
+use super::finding::{Finding, bad, good};
+use super::setting;
+use crate::agent::Answer;
+
+const WHAT: &str = "promises";
+
+/// What the account may do that makes reservations, in words.
+fn right<'a>(answer: &'a Answer, account: &str) -> Option<&'a str> {
+    let slurms = setting(answer, "SlurmUser").and_then(|user| user.split('(').next());
+    if account == "root" || slurms == Some(account) {
+        return Some("it is Slurm's own");
+    }
+    let level = answer.all("level").map(str::trim);
+    let mut level = level.filter(|level| matches!(*level, "Operator" | "Administrator"));
+    level.next()
+}
+
+/// Whether starts can be promised there; `wanted`: the site is configured to.
+pub(super) fn promises(answer: &Answer, account: &str, wanted: bool) -> Finding {
+    match (right(answer, account), wanted) {
+        (Some(right), true) => good(WHAT, format!("{account} may make reservations ({right})")),
+        (Some(right), false) => {
+            let how = "grants_reservations = true in its [[site]] has it promise starts";
+            good(WHAT, format!("none; {account} may make reservations ({right}): {how}"))
+        }
+        (None, true) => bad(
+            WHAT,
+            format!("{account} may not make reservations in Slurm"),
+            "drop grants_reservations, or ask the cluster's operators for AdminLevel=Operator \
+             (sacctmgr modify user)",
+        ),
+        (None, false) => good(WHAT, format!("none: {account} may not make reservations in Slurm")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Verdict;
+    use super::*;
+
+    #[test]
+    fn only_slurms_own_account_and_operators_may_reserve() {
+        let of = |text: &str, wanted| promises(&Answer(text.to_owned()), "alice", wanted);
+        let plain = "config SlurmUser               = slurm(64030)\nlevel None";
+        let operator = plain.replace("None", "Operator");
+        let own = plain.replace("slurm(64030)", "alice(1000)");
+        for (text, may) in [(plain, false), (&operator, true), (&own, true), ("", false)] {
+            let (on, off) = (of(text, true), of(text, false));
+            assert_eq!(on.verdict == Verdict::Good, may, "{on:?}");
+            assert_eq!(off.verdict, Verdict::Good, "nothing is wrong: {off:?}");
+            assert_eq!(off.found.contains("grants_reservations = true"), may, "{off:?}");
+        }
+        let failed = "level_failed alice is no Operator\n";
+        assert_eq!(of(failed, true).verdict, Verdict::Bad, "that is no answer");
+    }
+}

@@ -1,0 +1,289 @@
+//! Reservations that Slurm makes for us, where the account may have it make any.
+//!
+//! Slurm takes exact starts and says of others nothing: those at which it should have room are tried in
+//! turn. What it has made is read back before it counts. A reservation of cores is never changed:
+//! Slurm moves one over another without a word.
+
+use std::ops::ControlFlow;
+
+use async_trait::async_trait;
+use cospan_domain::reserve::{
+    Answer as Agreed, FreeSlot, Opening, ReservationRequest, ReservationTag, Span, Timeline,
+};
+use cospan_domain::resources::Resources;
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::bookings::{Booked, Bookings, partition};
+use super::errors::reservation_answer;
+use super::{SlurmSite, now};
+use crate::agent::left::seconds_to_timestamp;
+use crate::agent::{Answer, Request};
+use crate::port::{ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError};
+
+/// So much longer than promised Slurm keeps a reservation: limits of jobs are whole minutes, and it
+/// kills what runs in one that ends.
+const SLACK: DurationMs = DurationMs::from_secs(120);
+
+/// As many starts are tried for one request.
+const TRIES: usize = 6;
+
+/// Where nothing is known of what Slurm refuses for, that much later is tried, then twice as much.
+const LATER: DurationMs = DurationMs::from_secs(600);
+
+const SECOND: u64 = 1_000;
+
+/// What `scontrol` did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Did {
+    /// What it was told.
+    All,
+    /// Nothing: what is asked for is not free then.
+    Busy,
+    /// Nothing: there is one of that name.
+    Twice,
+    /// Nothing: there is none of that name.
+    Missing,
+    /// Nothing: jobs use it.
+    InUse,
+}
+
+/// What Slurm says of now and later.
+struct Timetable {
+    now: Timestamp,
+    partition: Option<String>,
+    bookings: Bookings,
+    timeline: Timeline,
+}
+
+fn up(at: Timestamp) -> Timestamp {
+    Timestamp(at.0.div_ceil(SECOND).saturating_mul(SECOND))
+}
+
+fn down(at: Timestamp) -> Timestamp {
+    Timestamp(at.0 / SECOND * SECOND)
+}
+
+impl Booked {
+    fn seen(&self) -> ReservationSeen {
+        let to = (self.span.to - SLACK).max(self.span.from);
+        ReservationSeen {
+            span: Span::new(self.span.from, to),
+            resources: Resources::processors(self.processors),
+            confirmed: self.confirmed,
+        }
+    }
+}
+
+/// Whether what is reserved has all that is asked for, within its window.
+fn serves(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
+    let start = seen.start(request.window);
+    request.window.contains(start)
+        && seen.span.to >= down(start + request.length)
+        && seen.resources.processors >= request.resources.processors
+}
+
+/// A start in whole seconds, if there is one; the first second is reserved as a whole otherwise.
+fn second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
+    let later = up(start);
+    if later <= request.window.latest { later } else { down(start) }
+}
+
+/// The next time after this at which anything changes.
+fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
+    let span = Span::new(after, cospan_domain::reserve::timeline::FOREVER);
+    let found: ControlFlow<Timestamp> = timeline.steps(span, |at, _| {
+        if at > after { ControlFlow::Break(at) } else { ControlFlow::Continue(()) }
+    });
+    match found {
+        ControlFlow::Break(at) => Some(at),
+        ControlFlow::Continue(()) => None,
+    }
+}
+
+impl SlurmSite {
+    async fn bookings(&self) -> Result<Bookings, SiteError> {
+        let answer = self.agent.ask(&["timetable"], Request::default()).await?;
+        Ok(Bookings::read(&answer))
+    }
+
+    async fn lease(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        Ok(self.bookings().await?.find(&tag.to_string()).map(Booked::seen))
+    }
+
+    async fn timetable(&self) -> Result<Timetable, SiteError> {
+        let answer = self.agent.ask(&["timetable"], Request::default()).await?;
+        let own = self.config.partition.as_deref();
+        let load = self.load(&answer)?;
+        let now = answer.last("clock").and_then(seconds_to_timestamp).unwrap_or_else(now);
+        let (bookings, total) = (Bookings::read(&answer), self.total());
+        let timeline = bookings.timeline(own, load, &total, now);
+        let timeline = timeline.map_err(|error| SiteError::Refused(error.to_string()))?;
+        let partition = partition(&answer, own).map(str::to_owned);
+        Ok(Timetable { now, partition, bookings, timeline })
+    }
+
+    /// Whether Slurm can reserve what is asked for: processors alone, and memory where they bring
+    /// it along.
+    async fn is_reservable(&self, wanted: &Resources) -> Result<bool, SiteError> {
+        let counts_memory = self.known().await?.counts_memory;
+        let comes_along = |name: &str| name == "memory_mb" && !counts_memory;
+        let others = || wanted.others.iter().filter(|(_, count)| **count > 0);
+        Ok(self.total().first_shortage(wanted).is_none()
+            && others().all(|(name, _)| comes_along(name)))
+    }
+
+    async fn control(&self, words: &[String]) -> Result<Did, SiteError> {
+        let answer: Answer = self.agent.ask(words, Request::default()).await?;
+        let said: Vec<&str> = answer.all("said").collect();
+        let code = answer.last("code").and_then(|code| code.parse().ok());
+        reservation_answer(code, &said)
+    }
+
+    async fn of_tag(&self, verb: &str, tag: ReservationTag) -> Result<Did, SiteError> {
+        self.control(&[verb.to_owned(), tag.to_string()]).await
+    }
+
+    /// Has Slurm reserve from this second on, and reads what came of it; `None`: it has no room.
+    async fn reserve(
+        &self,
+        order: &ReservationOrder,
+        second: Timestamp,
+        table: &Timetable,
+    ) -> Result<Option<Timestamp>, SiteError> {
+        let (tag, request) = (order.tag, &order.request);
+        let start = second.max(request.window.earliest);
+        let end = up(start + request.length + SLACK);
+        let per_core = table.bookings.per_core(table.partition.as_deref());
+        let cores = request.resources.processors.max(1).div_ceil(per_core);
+        let words = [
+            "reserve".to_owned(),
+            tag.to_string(),
+            (second.0 / SECOND).to_string(),
+            (end.0 / SECOND).to_string(),
+            cores.to_string(),
+            table.partition.clone().unwrap_or_default(),
+            clock(order.keep_for),
+        ];
+        match self.control(&words).await? {
+            Did::Busy => return Ok(None),
+            Did::All | Did::Twice => {}
+            Did::Missing | Did::InUse => {
+                return Err(SiteError::OutcomeUnknown("scontrol made no sense".to_owned()));
+            }
+        }
+        let seen = self.lease(tag).await?;
+        match seen.filter(|seen| serves(seen, request)) {
+            Some(seen) => Ok(Some(seen.start(request.window))),
+            None => {
+                let _ = self.of_tag("release", tag).await?;
+                let what = format!("Slurm did not reserve under {tag} what it was told");
+                Err(SiteError::OutcomeUnknown(what))
+            }
+        }
+    }
+
+    /// Tries one start after the other at which there should be room.
+    async fn search(
+        &self,
+        order: &ReservationOrder,
+        table: &Timetable,
+    ) -> Result<Agreed, SiteError> {
+        let request = &order.request;
+        let (timeline, window) = (&table.timeline, request.window);
+        let need = timeline.amounts(&Resources::processors(request.resources.processors));
+        let Ok(need) = need else { return Ok(Agreed::Never) };
+        let (mut from, mut later) = (window.earliest.max(table.now), LATER);
+        for _ in 0..TRIES {
+            let opening = Opening::after(from, need, request.length + SLACK);
+            let Some(start) = timeline.earliest(&opening) else { return Ok(Agreed::Never) };
+            if !window.contains(start) {
+                return Ok(Agreed::NotBefore { next: up(start) });
+            }
+            if let Some(start) = self.reserve(order, second(start, request), table).await? {
+                return Ok(Agreed::Granted { start });
+            }
+            from = next_change(timeline, start).unwrap_or(start + later);
+            later = later + later;
+        }
+        Ok(Agreed::NotBefore { next: up(from.max(window.latest + DurationMs(1))) })
+    }
+}
+
+/// `HH:MM:SS`, in whole minutes.
+fn clock(length: DurationMs) -> String {
+    let minutes = length.0.div_ceil(60 * SECOND).max(1);
+    format!("{:02}:{:02}:00", minutes / 60, minutes % 60)
+}
+
+#[async_trait]
+impl Reservations for SlurmSite {
+    async fn request(&self, order: &ReservationOrder) -> Result<Agreed, SiteError> {
+        if !self.is_reservable(&order.request.resources).await? {
+            return Ok(Agreed::Never);
+        }
+        let table = self.timetable().await?;
+        match table.bookings.find(&order.tag.to_string()) {
+            Some(own) => Ok(Agreed::Granted { start: own.seen().start(order.request.window) }),
+            None => self.search(order, &table).await,
+        }
+    }
+
+    /// Left as it is: one that has all that is asked for already serves, of another one Slurm would
+    /// have to be asked anew.
+    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Agreed>, SiteError> {
+        let seen = self.lease(order.tag).await?;
+        Ok(seen.map(|seen| match serves(&seen, &order.request) {
+            true => Agreed::Granted { start: seen.start(order.request.window) },
+            false => Agreed::Never,
+        }))
+    }
+
+    /// Before it begins none ends by itself.
+    async fn renew(&self, tag: ReservationTag, _: DurationMs) -> Result<bool, SiteError> {
+        Ok(self.lease(tag).await?.is_some())
+    }
+
+    async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        self.of_tag("confirm", tag).await?;
+        // Not by its word alone: a promise is made by this.
+        match self.lease(tag).await? {
+            Some(seen) if seen.confirmed => Ok(true),
+            Some(_) => Err(SiteError::OutcomeUnknown(format!("{tag} is not confirmed yet"))),
+            None => Ok(false),
+        }
+    }
+
+    async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
+        match self.of_tag("release", tag).await? {
+            Did::All => Ok(true),
+            Did::Missing => Ok(false),
+            Did::InUse | Did::Busy | Did::Twice => {
+                let why = format!("jobs in reservation {tag} have not ended yet");
+                Err(SiteError::OutcomeUnknown(why))
+            }
+        }
+    }
+
+    async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
+        self.lease(tag).await
+    }
+
+    async fn list(&self) -> Result<Reserved, SiteError> {
+        let bookings = self.bookings().await?;
+        let ours = bookings.reserved.iter();
+        Ok(ours.filter_map(|booked| Some((booked.tag()?, booked.seen()))).collect())
+    }
+
+    async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
+        let Timetable { now, timeline, .. } = self.timetable().await?;
+        let span = Span::new(up(span.from.max(now)), span.to + SLACK);
+        let total = self.total();
+        let free = timeline.slots(span, most).into_iter().map(|slot| {
+            let mut free = timeline.kinds().resources(&slot.free);
+            free.cut_to(&total);
+            let to = if slot.span.to > span.to { span.to } else { slot.span.to };
+            FreeSlot { span: Span::new(slot.span.from, to - SLACK), free }
+        });
+        Ok(free.filter(|slot| !slot.span.is_empty()).collect())
+    }
+}
