@@ -5,6 +5,7 @@ mod actor;
 mod bidding;
 #[cfg(test)]
 mod bidding_tests;
+mod dividing;
 mod estimate;
 mod explain;
 mod forward;

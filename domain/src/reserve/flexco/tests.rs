@@ -36,6 +36,8 @@ fn job(processors: u32, run_time: u64, percent: u32, ready: u64) -> MetaJob {
         ready: Timestamp(ready),
         latest: FOREVER,
         overhead: PerMillion(percent * 10_000),
+        beside: DurationMs::ZERO,
+        bounds: SplitBounds::default(),
     }
 }
 
