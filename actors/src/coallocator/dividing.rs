@@ -42,6 +42,40 @@ pub(super) struct Divided {
 /// What a job is to be told; else when it is looked at again.
 type Verdict = Result<JobCommand, DurationMs>;
 
+/// How a flexible job would be divided now, if it were submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Division {
+    /// In which of its shapes: 0 as it is asked for.
+    pub shape: u32,
+    /// When its payloads would begin.
+    pub start: Timestamp,
+    /// Whether that is within the starts that it accepts.
+    pub is_accepted: bool,
+    /// How many processors each site would give.
+    pub parts: Vec<(SiteName, u32)>,
+}
+
+/// How a job that is not submitted would be divided, as sites say now. `None`: it is not to be.
+pub async fn would_divide(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: &Job,
+) -> Option<Result<Division, String>> {
+    let wish = job.reservation_wish().filter(|_| is_divided(job))?;
+    let said = match verdict(shared, grid, job).await {
+        Ok(JobCommand::Divide { plan, .. }) => {
+            let start = plan.start + shared.settings.job.reservation_lead;
+            let start = start.max(wish.window.earliest);
+            let shape = u32::try_from(plan.shape).unwrap_or_default();
+            let is_accepted = start <= wish.window.latest;
+            Ok(Division { shape, start, is_accepted, parts: plan.parts })
+        }
+        Ok(JobCommand::LoseReservation { reason }) => Err(reason.to_string()),
+        Ok(_) | Err(_) => Err("the sites have nothing for it now, or were not heard from".into()),
+    };
+    Some(said)
+}
+
 /// Whether a job is divided over what is free when it is promised a start.
 pub(super) fn is_divided(job: &Job) -> bool {
     matches!(job.spec.request, Request::Flexible(_))

@@ -30,7 +30,9 @@ pub struct OtherShape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum InvalidMolding {
-    #[error("only a flexible request has an overhead or other shapes; drop them, or set `request = \"flexible\"`")]
+    #[error(
+        "only a flexible request has an overhead or other shapes; drop them, or set `request = \"flexible\"`"
+    )]
     NotFlexible,
     #[error("flexible.overhead is {0} percent; at most {MOST_OVERHEAD} are allowed")]
     Overhead(u32),

@@ -7,6 +7,8 @@
 //! early on fewer sites. What a site must offer is little: the least that is free over a span,
 //! and when it gains.
 
+#[cfg(test)]
+mod bounds_tests;
 mod free_time;
 mod metrics;
 mod parts;

@@ -62,7 +62,6 @@ impl Default for Molding {
     }
 }
 
-
 impl Convert<RunOptions> for Sparse<runner::RunOptions> {
     fn to_wire(&self) -> RunOptions {
         (**self).to_wire()
