@@ -87,7 +87,7 @@ impl SiteReport {
         let (words, shape) = (words?, self.shape.as_ref()?);
         let chosen = words.chosen(&job.spec_of(index)?.at);
         let lane = shape.lanes.as_ref()?.own.of(&chosen, site, &shape.labels);
-        Some((lane, Ask::new(job.processors_of(index), job.spec.wall_time)))
+        Some((lane, Ask::new(job.processors_of(index), job.wall_time())))
     }
 }
 

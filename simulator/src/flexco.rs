@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::reserve::flexco::{MetaJob, Moved, Operations, Plans, Shape};
+use cospan_domain::reserve::flexco::{MetaJob, Moved, Operations, Plans, Shape, SplitBounds};
 use cospan_domain::reserve::timeline::{FOREVER, KindsError, Timeline};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
@@ -234,6 +234,8 @@ impl<'a> Run<'a> {
                     ready: now,
                     latest: FOREVER,
                     overhead: job.overhead,
+                    beside: DurationMs::ZERO,
+                    bounds: SplitBounds::default(),
                 };
                 self.plans.submit_meta(id, job, self.allowed, now).map(|plan| plan.start)
             }),

@@ -21,32 +21,37 @@ use crate::world::cluster::{ClusterSpec, LocalJob};
 use crate::world::ledger::Deed;
 use crate::world::{Pace, World};
 
-const BEGINS: Timestamp = Timestamp(1_000_000_000);
-const MINUTE: DurationMs = DurationMs(60_000);
+pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
+pub(super) const MINUTE: DurationMs = DurationMs(60_000);
 
-fn minutes(count: u64) -> DurationMs {
+pub(super) fn minutes(count: u64) -> DurationMs {
     DurationMs(count * MINUTE.0)
 }
 
 /// Two sites of 8 processors that grant reservations, all of them in use by a local job that
 /// was to run for four hours: it runs for so many minutes.
-fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
-    let site = |(name, runs): (&str, u64)| ClusterSpec {
+pub(super) fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
+    busy(runs.map(|runs| vec![local(8, runs, 240)]), seed)
+}
+
+/// A local job from the beginning on.
+pub(super) fn local(processors: u32, runs: u64, estimate: u64) -> LocalJob {
+    LocalJob { at: BEGINS, processors, run_time: minutes(runs), estimate: minutes(estimate) }
+}
+
+/// Two such sites with these local jobs.
+pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment {
+    let site = |(name, local_jobs): (&str, Vec<LocalJob>)| ClusterSpec {
         name: SiteName::new(name).unwrap(),
         nodes: 8,
         processors_per_node: 1,
         discipline: Discipline::Conservative,
-        local_jobs: vec![LocalJob {
-            at: BEGINS,
-            processors: 8,
-            run_time: minutes(runs),
-            estimate: minutes(240),
-        }],
+        local_jobs,
         queues: false,
         reserves: true,
         files: BTreeMap::new(),
     };
-    let sites = ["delft", "leiden"].into_iter().zip(runs).map(site);
+    let sites = ["delft", "leiden"].into_iter().zip(local_jobs).map(site);
     let world = World::new(sites.collect(), &[], Pace::default(), seed, BEGINS);
     SimEnvironment {
         hints: false,
@@ -78,13 +83,18 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
 }
 
 /// What became of a job, and each start that it was promised.
-struct Story {
-    job: Arc<Job>,
-    promised: Vec<Timestamp>,
+pub(super) struct Story {
+    pub(super) job: Arc<Job>,
+    pub(super) promised: Vec<Timestamp>,
 }
 
 /// Runs a job through control planes that die at these times.
-fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) -> Story {
+pub(super) fn run(
+    environment: &SimEnvironment,
+    spec: &JobSpec,
+    deaths: &[u64],
+    seed: u64,
+) -> Story {
     let mut deaths = deaths.iter().map(|secs| BEGINS + DurationMs::from_secs(*secs));
     let mut begins = BEGINS;
     let promised = Arc::new(Mutex::new(Vec::new()));
@@ -123,7 +133,7 @@ fn note(seen: &Mutex<Vec<Timestamp>>, start: Option<Timestamp>) {
 }
 
 /// When payloads began.
-fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
+pub(super) fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
     environment.world.read(|world| {
         let entries = world.ledger().entries();
         entries.iter().filter(|entry| entry.deed == Deed::Began).map(|entry| entry.at).collect()
@@ -131,11 +141,11 @@ fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
 }
 
 /// Reservations that sites hold.
-fn held(world: &World) -> usize {
+pub(super) fn held(world: &World) -> usize {
     world.sites().iter().flat_map(|site| site.leases()).count()
 }
 
-fn only_ever_earlier(promised: &[Timestamp]) -> bool {
+pub(super) fn only_ever_earlier(promised: &[Timestamp]) -> bool {
     promised.windows(2).all(|pair| pair[1] < pair[0])
 }
 

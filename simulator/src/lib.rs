@@ -8,6 +8,8 @@ pub mod clock;
 pub mod control_plane_run;
 #[cfg(test)]
 mod disk_tests;
+#[cfg(test)]
+mod divided_tests;
 pub mod experiment;
 pub mod flexco;
 #[cfg(test)]

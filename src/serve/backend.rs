@@ -89,8 +89,16 @@ impl Backend for Served {
 
     fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
-        let explanation = self.plane.preview(by, submission)?;
-        Ok(explained::preview(&explanation, &spec, self.plane.hold_max()))
+        let explanation = self.plane.preview(by, submission.clone())?;
+        let mut report = explained::preview(&explanation, &spec, self.plane.hold_max());
+        // It is worked out apart from the threads that serve requests.
+        if divided::is_to_be(&spec)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Some(division) = runtime.block_on(self.plane.division(by, submission))?
+        {
+            report.summary = divided::told(&spec, &division);
+        }
+        Ok(report)
     }
 
     fn warning(&self, id: JobId) -> Option<String> {

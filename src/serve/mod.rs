@@ -4,6 +4,7 @@
 
 mod backend;
 mod disk;
+mod divided;
 mod explained;
 mod freshness;
 mod last_words;

@@ -4,14 +4,20 @@ use cospan_domain::job::state::{Job, Phase, Reservation};
 use cospan_domain::reserve::StartWindow;
 
 use crate::api::v1::Instant;
-use crate::api::v1::reservation::{asks_at, unreserved};
+use crate::api::v1::reservation::{asks_at, part_name, unreserved};
+use crate::api::v1::split::SplitReport;
 
 /// What it waits for; `None` if that is no start that it is to be promised.
 pub(super) fn told(job: &Job) -> Option<String> {
     job.reservation_wish().filter(|_| !job.claims_first() || job.is_being_promised())?;
     match (&job.phase, &job.reservation) {
-        (Phase::Queued { .. }, Some(reservation)) if !reservation.spent => {
-            Some(asking(reservation))
+        (Phase::Queued { .. }, Some(reservation)) if !reservation.spent => Some(
+            asking(reservation)
+                + &SplitReport::of(job).map_or(String::new(), |split| format!(", for {split}")),
+        ),
+        (Phase::Queued { not_before, .. }, Some(reservation)) if reservation.split.is_some() => {
+            let again = Instant(*not_before);
+            Some(format!("it is divided anew over what sites have free then, at {again}"))
         }
         (Phase::Queued { .. }, _) => Some(
             "it waits until a site that grants reservations, and could hold it, takes jobs".into(),
@@ -23,7 +29,8 @@ pub(super) fn told(job: &Job) -> Option<String> {
                 false => "",
             };
             let (held, claimed) = (held(job, reservation), claimed(job, reservation));
-            Some(format!("it starts at {start}, as promised: {held}{claimed}{flexible}"))
+            let split = split(job);
+            Some(format!("it starts at {start}, as promised: {split}{held}{claimed}{flexible}"))
         }
         _ => None,
     }
@@ -63,6 +70,11 @@ fn asking(reservation: &Reservation) -> String {
     }
 }
 
+/// How a flexible job is divided.
+fn split(job: &Job) -> String {
+    SplitReport::of(job).map_or(String::new(), |split| format!("{split}: "))
+}
+
 /// What of it is not promised.
 fn claimed(job: &Job, reservation: &Reservation) -> String {
     let late = reservation.claims_for();
@@ -78,7 +90,7 @@ fn claimed(job: &Job, reservation: &Reservation) -> String {
 
 fn held(job: &Job, reservation: &Reservation) -> String {
     let held = reservation.parts().filter_map(|(part, held)| {
-        let (name, held) = (job.name_of(part.component)?, held?);
+        let (name, held) = (part_name(job, reservation, part.component)?, held?);
         let (from, to) = (Instant(held.start), Instant(held.start + part.length));
         let processors = part.resources.processors;
         Some(format!("{name} has {processors} processors at {} from {from} to {to}", held.site))

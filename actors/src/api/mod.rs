@@ -1,6 +1,7 @@
 //! What the edge (HTTP, CLI, simulator, tests) may ask, and what it may see.
 
 pub mod command;
+mod divided;
 pub mod handle;
 mod quota;
 pub mod starts;

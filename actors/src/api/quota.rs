@@ -1,11 +1,19 @@
 //! Whether a user may be promised what a job asks for.
 
 use cospan_domain::ids::{KeyName, SiteName};
-use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::spec::{ComponentSpec, JobSpec, Request};
 use cospan_domain::reserve::quota::share_of;
 use cospan_domain::units::PerMillion;
 
 use super::handle::ControlPlane;
+
+/// The fewest processors that a component takes of one site.
+fn smallest(spec: &JobSpec, component: &ComponentSpec) -> u32 {
+    match &spec.request {
+        Request::Flexible(bounds) => bounds.least(),
+        Request::Fixed | Request::NonFixed => component.resources.processors,
+    }
+}
 
 impl ControlPlane {
     /// Whether the reservation that a job of this key asks for is not further ahead, nor larger,
@@ -29,7 +37,7 @@ impl ControlPlane {
         }
         for component in &spec.components {
             let largest = self.most_at(share, component.site.as_ref());
-            let (name, wanted) = (&component.name, component.resources.processors);
+            let (name, wanted) = (&component.name, smallest(spec, component));
             if let Some(most) = largest.filter(|most| wanted > *most) {
                 return Err(format!(
                     "component {name} asks for {wanted} processors, but key {by} may hold at most \

@@ -11,8 +11,8 @@ use actix::{AsyncContext, Context, Handler, SpawnHandle};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Forward, Job};
-use cospan_domain::placement::{Acceptance, GridSnapshot};
-use cospan_domain::reserve::flexco::{self, PartsPlan, SiteOffer};
+use cospan_domain::placement::{Acceptance, GridSnapshot, place_parts};
+use cospan_domain::reserve::flexco::{self, FlexPlan, MetaJob, Operations, SiteOffer};
 use cospan_domain::reserve::{Span, Timeline};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -20,6 +20,7 @@ use futures_util::future::join_all;
 use tracing::debug;
 
 use super::actor::CoAllocator;
+use super::dividing;
 use crate::chaos::{self, Point};
 use crate::cluster::free_slots;
 use crate::job::Order;
@@ -207,14 +208,17 @@ async fn tell_first(
     let free = free_times(shared, grid, Span::new(now, ends)).await;
     let offers: Vec<SiteOffer<'_>> =
         free.iter().map(|(name, time)| SiteOffer { name, time }).collect();
-    for (job, Forward { parts, present, window }) in front {
-        let better = flexco::bring_forward(&parts, &present, &offers, window, now);
+    for (job, forward) in front {
+        let command = match &forward.divided {
+            Some(divided) => divided_anew(shared, grid, job, divided, &free, freed),
+            None => brought_forward(&forward, &offers, now, freed),
+        };
         tokio::task::yield_now().await;
-        let Some(plan) = better else { continue };
-        debug!(%job, ?plan, ?present, "a better plan is free");
-        let freed = cause(&plan, freed);
+        let Some(command) = command else { continue };
+        let present = forward.present;
+        debug!(%job, ?command, ?present, "a better plan is free");
         if let Some(addr) = shared.job_actor(job).await
-            && let Ok(Ok(())) = addr.send(Order(JobCommand::BringForward { plan, freed })).await
+            && let Ok(Ok(())) = addr.send(Order(command)).await
         {
             return Some((job, present.start));
         }
@@ -222,20 +226,58 @@ async fn tell_first(
     None
 }
 
+fn brought_forward(
+    forward: &Forward,
+    offers: &[SiteOffer<'_>],
+    now: Timestamp,
+    freed: &BTreeSet<SiteName>,
+) -> Option<JobCommand> {
+    let Forward { parts, present, window, .. } = forward;
+    let plan = flexco::bring_forward(parts, present, offers, *window, now)?;
+    let freed = cause(plan.sites.iter(), freed);
+    Some(JobCommand::BringForward { plan, freed })
+}
+
+/// A better division of a flexible job, beside what it holds.
+fn divided_anew(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: JobId,
+    (meta, present): &(MetaJob, FlexPlan),
+    free: &BTreeMap<SiteName, Timeline>,
+    freed: &BTreeSet<SiteName>,
+) -> Option<JobCommand> {
+    let view = shared.view.load();
+    let (job, now) = (view.jobs.get(&job)?, shared.clock.now());
+    let offers = dividing::offers(shared, grid, job, free, now);
+    let (offers, turn) = (dividing::offered(&offers), dividing::turn_of(job.id));
+    let all = Operations { shift: true, remap: true, mold: true };
+    let plan = flexco::reschedule(meta, present, all, &offers, turn, now)?;
+    let placements = place_parts(job, &plan.parts, grid, &shared.settings.default_policies)?;
+    let freed = cause(plan.parts.iter().map(|(site, _)| site), freed);
+    Some(JobCommand::DivideAnew { plan, placements, freed })
+}
+
 fn longest(forward: &Forward) -> DurationMs {
-    forward.parts.iter().map(|part| part.length).max().unwrap_or_default()
+    match &forward.divided {
+        Some((job, _)) => job.longest(),
+        None => forward.parts.iter().map(|part| part.length).max().unwrap_or_default(),
+    }
 }
 
 /// The sites that made a plan possible: of those that changed, where it goes.
-fn cause(plan: &PartsPlan, freed: &BTreeSet<SiteName>) -> Vec<SiteName> {
+fn cause<'a>(
+    sites: impl Iterator<Item = &'a SiteName> + Clone,
+    freed: &BTreeSet<SiteName>,
+) -> Vec<SiteName> {
     let there: Vec<SiteName> =
-        freed.iter().filter(|site| plan.sites.contains(site)).cloned().collect();
+        freed.iter().filter(|name| sites.clone().any(|site| site == *name)).cloned().collect();
     if there.is_empty() { freed.iter().cloned().collect() } else { there }
 }
 
 /// What the sites that take reservations have free, as they publish it. Who does not answer offers
 /// nothing.
-async fn free_times(
+pub(super) async fn free_times(
     shared: &Shared,
     grid: &GridSnapshot,
     span: Span,

@@ -5,6 +5,7 @@ mod actor;
 mod bidding;
 #[cfg(test)]
 mod bidding_tests;
+mod dividing;
 mod estimate;
 mod explain;
 mod forward;
@@ -16,6 +17,8 @@ mod tests;
 mod within;
 
 pub use actor::{AskStanding, CoAllocator};
+pub use dividing::Division;
+pub(crate) use dividing::would_divide;
 pub use estimate::Estimate;
 pub use explain::{ExpectedTransfer, Explanation, SiteFigures, Wait, explain, preview};
 pub use grid::GridMaker;

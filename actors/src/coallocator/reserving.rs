@@ -16,6 +16,7 @@ use cospan_domain::placement::{
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
+use super::dividing::is_divided;
 use crate::chaos;
 use crate::shared::Shared;
 use crate::supervision::ActorKind;
@@ -47,6 +48,16 @@ impl Seeking {
         }
     }
 
+    pub(super) fn begin_to_tell(&mut self, job: JobId) {
+        self.told.insert(job);
+    }
+
+    /// It was told, or is not to be before that.
+    pub(super) fn told_or_later(&mut self, job: JobId, not_before: Timestamp) {
+        self.told.remove(&job);
+        self.jobs.entry(job).and_modify(|time| *time = not_before.max(*time));
+    }
+
     fn untold(&self) -> Vec<(JobId, Timestamp)> {
         let jobs = self.jobs.iter().filter(|(id, _)| !self.told.contains(id));
         jobs.map(|(id, not_before)| (*id, *not_before)).collect()
@@ -67,6 +78,10 @@ impl CoAllocator {
         if !due.is_empty() {
             let grid = self.grid.snapshot(&self.shared);
             for job in due {
+                if is_divided(job) {
+                    self.divide(job, &grid, ctx);
+                    continue;
+                }
                 match sites_for(&self.shared, job, &grid, now) {
                     Ok(candidates) => self.tell_sites(job.id, candidates, ctx),
                     Err(later) => next = Some(next.map_or(later, |next| next.min(later))),
@@ -80,6 +95,11 @@ impl CoAllocator {
         self.seeking.told.insert(job);
         let Candidates { reserved: candidates, unreserved } = sites;
         self.order_job(job, JobCommand::Reserve { candidates, unreserved }, Told(job), ctx);
+    }
+
+    /// What a job was told may have come to nothing.
+    pub(super) fn look_at_seeking_soon(&mut self, ctx: &mut Context<Self>) {
+        self.wake_seeking(Some(DurationMs(20)), ctx);
     }
 
     fn wake_seeking(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
@@ -152,7 +172,7 @@ impl Candidates {
 }
 
 /// Whether some site may still turn out to grant reservations, or take placements again.
-fn may_change(grid: &GridSnapshot) -> bool {
+pub(super) fn may_change(grid: &GridSnapshot) -> bool {
     let may = |site: &GridSite| match site.grants_reservations() {
         Some(grants) => grants && site.acceptance != Acceptance::Open,
         None => true,
@@ -166,7 +186,6 @@ impl Handler<Told> for CoAllocator {
     fn handle(&mut self, Told(job): Told, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.seeking.told.remove(&job);
-        // What it was told may have come to nothing.
-        self.wake_seeking(Some(DurationMs(20)), ctx);
+        self.look_at_seeking_soon(ctx);
     }
 }

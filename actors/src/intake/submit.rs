@@ -236,7 +236,7 @@ impl Groups {
     }
 }
 
-fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) -> Job {
+pub(crate) fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) -> Job {
     Job {
         id,
         owner,

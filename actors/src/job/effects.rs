@@ -235,7 +235,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let promised = acquisition.promised();
     // What is left of a reservation beside the wall time; see `lease_length`.
     let hold_max = match promised.filter(|promised| !promised.shared) {
-        Some(promised) => promised.to.since(now + job.spec.wall_time),
+        Some(promised) => promised.to.since(now + job.wall_time()),
         None => acquisition.wrapper_hold(&actor.shared.settings.job),
     };
     let reservation = promised.map(|promised| promised.tag(actor.shared.instance, job.id));
@@ -253,7 +253,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         reservation,
         begin_in,
         hold_max,
-        wall_time: job.spec.wall_time,
+        wall_time: job.wall_time(),
         warning: job.spec.run.warning,
         earlier: earlier.map(|a| job.tag_of(actor.shared.instance, effect.component, a)),
         lists_hosts,

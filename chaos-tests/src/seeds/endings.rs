@@ -94,7 +94,7 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
     if let Phase::Failed { reason, .. } = &job.phase
         && reason.ends_with(OVERDUE)
     {
-        let over = began_of(job, deeds, reason).is_some_and(|at| at + spec.wall_time <= ended);
+        let over = began_of(job, deeds, reason).is_some_and(|at| at + job.wall_time() <= ended);
         return (!over)
             .then(|| format!("job {} was given up before its wall time was over", job.id));
     }

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::{Molding, OtherShape, ReservationWish};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BEGINS, HOUR, MINUTE, Scenario, UserAction};
+use super::scenario::{BEGINS, DrawnJob, HOUR, MINUTE, Scenario, UserAction};
 use cospan_simulator::kinds::Kind;
 use cospan_simulator::world::trouble::Trouble;
 
@@ -18,6 +18,8 @@ const MANY_LOSSES: usize = 8;
 
 /// Tells the stream apart.
 const PROMISES: u64 = 0x7072_6f6d_6973;
+/// The same for how jobs are moved and molded.
+const MOLDS: u64 = 0x6d6f_6c64_7321;
 /// How many of the runs have promises.
 const SHARE: f64 = 0.3;
 
@@ -39,13 +41,16 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
     let in_sweeps: BTreeSet<usize> =
         scenario.sweeps.iter().flat_map(super::sweeps::DrawnSweep::numbers).collect();
     let mut changes = Vec::new();
+    let mut molds = StdRng::seed_from_u64(scenario.seed ^ MOLDS);
     for (number, at) in submitted {
         if !in_sweeps.contains(&number) && chance.random_bool(0.5) {
             let job = &mut scenario.jobs[number];
-            job.flexible = None;
+            // Only what may be divided at will is promised a start.
+            job.flexible = job.flexible.take().filter(|bounds| bounds.splits.is_empty());
             // Room for input is looked at when sites are asked, not when the job is placed.
             job.input = job.input.filter(|_| !has_budgets);
             job.rare_options.promised = Some(draw_wish(chance, at));
+            mold(job, &mut molds);
             if chance.random_bool(0.4) {
                 let when = at + DurationMs(chance.random_range(0..HOUR));
                 let wish = chance.random_bool(0.7).then(|| draw_wish(chance, when));
@@ -56,6 +61,24 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
     scenario.actions.extend(changes);
     scenario.actions.sort_by_key(|(at, _)| *at);
     lose_leases(scenario, chance);
+}
+
+/// Lets a job be moved by itself; a flexible one runs longer over several sites, and could run on
+/// half as many processors.
+fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
+    let moves = chance.random_bool(0.5);
+    job.rare_options.promised.iter_mut().for_each(|wish| wish.flexible = moves);
+    let total: u32 = job.components.iter().sum();
+    let least = job.flexible.as_ref().map(|bounds| bounds.min_component_size.max(1));
+    let Some(least) = least else { return };
+    let half = OtherShape {
+        processors: total / 2,
+        run_time: DurationMs(job.wall_time.0 * chance.random_range(2..4)),
+    };
+    let has_half = half.processors >= least && chance.random_bool(0.7);
+    let overhead = chance.random_range(0..=25);
+    let shapes = if has_half { vec![half] } else { Vec::new() };
+    job.rare_options.molding = Molding { overhead, shapes };
 }
 
 /// Lets most of the sites promise processors.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::{Molding, ReservationWish};
 use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::labels::{Constraint, Rule};
@@ -72,6 +72,8 @@ pub struct RareOptions {
     pub notifies: bool,
     /// The start that it is to be promised.
     pub promised: Option<ReservationWish>,
+    /// How it may run otherwise, if it is flexible.
+    pub molding: Molding,
     /// The reservation that it shares with others.
     pub within: Option<ReservationName>,
     /// Whose it is.
@@ -92,6 +94,7 @@ impl Default for RareOptions {
             max_claim_tries: None,
             notifies: false,
             promised: None,
+            molding: Molding::default(),
             within: None,
             user: USERS[0],
         }
@@ -130,6 +133,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             max_claim_tries: most(claims, &mut chance),
             notifies: teller.random_bool(0.2),
             promised: None,
+            molding: Molding::default(),
             within: None,
             user: USERS[0],
         };

@@ -295,6 +295,7 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
         spec.components.truncate(1);
         spec.components[0].resources = total;
         spec.request = Request::Flexible(bounds.clone());
+        spec.run.molding.clone_from(&drawn.rare_options.molding);
     }
     if let Some(file) = drawn.input {
         for component in &mut spec.components {

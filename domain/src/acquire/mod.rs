@@ -6,11 +6,13 @@
 //! explanation) is the same for all.
 
 mod lane;
+mod molding;
 mod obtainable;
 mod options;
 mod wish;
 
 pub use lane::{Lane, LaneWords, Lanes, Partition, most_of_any};
+pub use molding::{InvalidMolding, MOST_OVERHEAD, Molding, OtherShape};
 pub use obtainable::{Ask, Experience, Got, Obtainable, Waited};
 pub use options::{AcquisitionMode, AcquisitionOptions};
 pub use wish::{InvalidWish, ReservationWish};

@@ -46,8 +46,21 @@ pub enum InvalidWish {
          `restart_scope`"
     )]
     RestartWithin,
-    #[error("a flexible request cannot be reserved; name its components, or drop `[reservation]`")]
-    Flexible,
+    #[error(
+        "a flexible request is divided over what is free anywhere, and cannot run within a \
+         reservation (`reservation.use`); name its components, or drop one of the two"
+    )]
+    FlexibleWithin,
+    #[error(
+        "a flexible request that lists its `splits` cannot be promised a start; use \
+         min_component_size and max_components in place of them, or drop `[reservation]`"
+    )]
+    FlexibleSplits,
+    #[error(
+        "a flexible request is divided over sites that grant reservations, and nothing of it is \
+         claimed at the start; drop `unreserved`"
+    )]
+    FlexibleUnreserved,
     #[error(
         "a job with a reservation waits in no queue; drop `acquisition.mode`, or `[reservation]`"
     )]

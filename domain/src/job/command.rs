@@ -12,7 +12,7 @@ use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, Targe
 use crate::job::spec::Priority;
 use crate::placed::{PlacedBy, Placement};
 use crate::reserve::Outcome;
-use crate::reserve::flexco::PartsPlan;
+use crate::reserve::flexco::{FlexPlan, PartsPlan};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job.
@@ -37,6 +37,14 @@ pub enum JobCommand {
         /// By component: where it would go that grants no reservations; nothing if it is not to.
         unreserved: Vec<Vec<Placement>>,
     },
+    /// It is flexible and wants a reservation: sites could hold these parts of it.
+    Divide {
+        /// When its reservations would begin, in which shape, and how much at which site. If it
+        /// begins later than is accepted, sites are asked when they would grant it.
+        plan: FlexPlan,
+        /// By part: where it would go.
+        placements: Vec<Placement>,
+    },
     /// A site answered a question about a reservation.
     ReservationAnswered {
         /// Which question.
@@ -53,7 +61,8 @@ pub enum JobCommand {
         /// From when on it may be asked; `None`: never for what is wanted.
         next: Option<Timestamp>,
     },
-    /// There is no place for it, now or later, within the reservation that it named.
+    /// There is no place for it, now or later: within the reservation that it named, or for a
+    /// flexible job at any site that would promise it a start.
     LoseReservation {
         /// Why, for people.
         reason: Arc<str>,
@@ -69,6 +78,15 @@ pub enum JobCommand {
     BringForward {
         /// When its reservations would begin, and by part of them at which site.
         plan: PartsPlan,
+        /// The sites that have more free than before.
+        freed: Vec<SiteName>,
+    },
+    /// It is flexible, and could be complete earlier than is promised, or as early on fewer sites.
+    DivideAnew {
+        /// When its reservations would begin, in which shape, and how much at which site.
+        plan: FlexPlan,
+        /// By part: where it would go.
+        placements: Vec<Placement>,
         /// The sites that have more free than before.
         freed: Vec<SiteName>,
     },

@@ -216,7 +216,7 @@ pub fn overdue_at(
     parameters: &JobParameters,
 ) -> Option<Timestamp> {
     match component.run {
-        Run::Running { since, .. } => Some(since + job.spec.wall_time + parameters.wall_margin),
+        Run::Running { since, .. } => Some(since + job.wall_time() + parameters.wall_margin),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use crate::acquire::ReservationWish;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, SiteName, TargetName};
 use crate::job::spec::Priority;
-use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Unreserved};
+use crate::job::state::{AbortCause, AfterAbort, Anew, Charge, Ending, Split, Unreserved};
 use crate::placed::{PlacedBy, Placement};
 use crate::reserve::{Coallocation, Failure, Outcome};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
@@ -42,6 +42,8 @@ pub enum Happened {
         placements: Vec<Vec<Placement>>,
         /// They begin so long before the start that is promised.
         lead: DurationMs,
+        /// How a flexible job was divided.
+        split: Option<Split>,
     },
     /// A site answered a question about a reservation.
     ReservationAnswered {
@@ -74,6 +76,8 @@ pub enum Happened {
         wanted: Coallocation,
         /// The sites that have more free than before.
         freed: Vec<SiteName>,
+        /// The parts of a flexible job, if they are others than before.
+        anew: Option<Box<Anew>>,
     },
     /// It was found: it is promised now, and what was promised before is given back.
     ReservationMoved,

@@ -20,6 +20,7 @@ pub mod parameters;
 mod program;
 mod request;
 pub mod reservation;
+mod shape;
 pub mod spec;
 pub mod state;
 pub mod table;

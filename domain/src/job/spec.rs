@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::acquire::InvalidWish;
+use crate::acquire::{InvalidMolding, InvalidWish};
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
 use crate::labels::{Constraint, Labels};
@@ -316,6 +316,8 @@ pub enum SpecError {
     Runner(#[from] RunnerError),
     #[error(transparent)]
     Reservation(#[from] InvalidWish),
+    #[error(transparent)]
+    Molding(#[from] InvalidMolding),
 }
 
 impl JobSpec {
@@ -345,7 +347,8 @@ impl JobSpec {
         }
         self.validate_run()?;
         self.validate_reservation()?;
-        self.validate_flexible()
+        self.validate_flexible()?;
+        self.validate_molding(limits)
     }
 
     /// Names in it that must be resolved to content, each once.

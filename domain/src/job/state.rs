@@ -16,7 +16,7 @@ pub use super::component::{
     Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run, Waits,
 };
 pub use super::reservation::{
-    Forward, NoticeKind, Notices, Other, Reservation, StartNotice, Unreserved, Wish,
+    Anew, Forward, NoticeKind, Notices, Other, Reservation, Split, StartNotice, Unreserved, Wish,
 };
 
 /// One job as it stands in the store.

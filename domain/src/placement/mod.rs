@@ -17,6 +17,7 @@ pub mod history;
 pub mod network;
 mod obstacles;
 mod pairs;
+mod parts;
 pub mod plan;
 pub mod policies;
 pub mod policy;
@@ -40,6 +41,7 @@ pub use grid::{
 };
 pub use history::History;
 pub use network::{BandwidthKind, BidBandwidths, Link, Network};
+pub use parts::{could_take_part, place_parts};
 pub use plan::Plan;
 pub use policy::{
     DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, place_now,

@@ -152,7 +152,7 @@ impl PlacementRequest {
         let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
         Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
             .with_acquisition(options(spec, spec.run.reservation))
-            .with_lasts(spec.wall_time + defaults.beyond_wall_time)
+            .with_lasts(spec.run.molding.over(spec.wall_time, 2) + defaults.beyond_wall_time)
             .with_terms_of(spec, defaults)
             .with_time_of(spec, defaults)
     }
@@ -238,6 +238,35 @@ impl PlacementRequest {
                 .with_time_of(&job.spec, defaults)
                 .for_owner(&job.owner, defaults),
         )
+    }
+
+    /// Parts of a flexible job of these sizes, each for itself and not split further. They avoid
+    /// every site where one of its components failed.
+    pub fn of_parts(job: &Job, sizes: &[u32], defaults: &DefaultPolicies) -> Vec<Self> {
+        let Some(spec) = job.spec.components.first() else { return Vec::new() };
+        let avoid = || job.components.iter().flat_map(|c| &c.avoid).cloned().collect();
+        let part_of = |of| job.spec.part_of(0, of);
+        let asked =
+            ComponentRequest::of_component(spec, avoid(), part_of).with_lanes_of(spec, defaults);
+        let total = sizes.iter().copied().fold(0, u32::saturating_add);
+        let whole = asked.portion(0, total);
+        let chunks = asked.chunks;
+        let whole = ComponentRequest { chunks, ..whole };
+        let own = job.spec.policy.as_ref();
+        let own = own.filter(|policy| policy_for(policy, &Request::NonFixed).is_ok());
+        let policy = own.unwrap_or(&defaults.rigid);
+        let mut before = 0;
+        let one = |size: &u32| {
+            let part = whole.portion(before, *size);
+            before += size;
+            Self::new(policy.clone(), Request::NonFixed, job.spec.rerunnable, vec![part])
+                .with_acquisition(options(&job.spec, job.reservation_wish()))
+                .with_lasts(job.spec.longest_time() + defaults.beyond_wall_time)
+                .with_terms_of(&job.spec, defaults)
+                .with_time_of(&job.spec, defaults)
+                .for_owner(&job.owner, defaults)
+        };
+        sizes.iter().map(one).collect()
     }
 
     /// The policy that places it.

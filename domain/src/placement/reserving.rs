@@ -47,7 +47,7 @@ fn best(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Placement> {
     planned(request, grid)?.placements.pop()
 }
 
-fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Plan> {
+pub(super) fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Plan> {
     let mut context = PlacementContext {
         grid,
         remaining: &mut Remaining::of(grid),
@@ -84,7 +84,7 @@ impl GridSite {
     }
 
     /// The site with all that it has.
-    fn as_empty(&self) -> Option<Self> {
+    pub(super) fn as_empty(&self) -> Option<Self> {
         let shape = self.shape.as_ref()?;
         let asked_at = self.idle.as_ref().map(|belief| belief.asked_at).unwrap_or_default();
         let idle = Some(Belief { idle: shape.total.clone(), asked_at });

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::sweep::Task;
 use super::{RunnerError, runner_of};
-use crate::acquire::{AcquisitionMode, AcquisitionOptions, InvalidWish, ReservationWish};
+use crate::acquire::{AcquisitionMode, AcquisitionOptions, InvalidWish, Molding, ReservationWish};
 use crate::bid::Weights;
 use crate::ids::{ReservationName, RunnerName, TargetName};
 use crate::job::spec::{JobSpec, Request};
@@ -34,6 +34,8 @@ pub struct RunOptions {
     pub within: Option<ReservationName>,
     /// How much each dimension counts where sites bid for it; `None`: as on the whole grid.
     pub weights: Option<Weights>,
+    /// How a flexible request may run, beside as it asks.
+    pub molding: Molding,
 }
 
 impl Usual for RunOptions {
@@ -106,8 +108,13 @@ impl JobSpec {
         if within.is_some() && self.run.restart_scope == RestartScope::Component {
             return Err(InvalidWish::RestartWithin);
         }
-        if matches!(self.request, Request::Flexible(_)) {
-            return Err(InvalidWish::Flexible);
+        if let Request::Flexible(bounds) = &self.request {
+            match wish {
+                None => return Err(InvalidWish::FlexibleWithin),
+                Some(_) if !bounds.splits.is_empty() => return Err(InvalidWish::FlexibleSplits),
+                Some(wish) if wish.unreserved => return Err(InvalidWish::FlexibleUnreserved),
+                Some(_) => {}
+            }
         }
         if self.run.acquisition.mode == AcquisitionMode::Queued {
             return Err(InvalidWish::Queued);
@@ -126,10 +133,12 @@ impl JobSpec {
                 return Err(RunnerError::ScopeForbidden);
             }
         }
+        let shortest = self.run.molding.shapes.iter().map(|shape| shape.run_time).min();
+        let wall_time = shortest.unwrap_or(self.wall_time).min(self.wall_time);
         if let Some(Warning { before, .. }) = self.run.warning
-            && (before == DurationMs::ZERO || before >= self.wall_time)
+            && (before == DurationMs::ZERO || before >= wall_time)
         {
-            return Err(RunnerError::Warning { before, wall_time: self.wall_time });
+            return Err(RunnerError::Warning { before, wall_time });
         }
         match self.components.iter().find(|component| component.restart.is_some()) {
             Some(component) if !self.rerunnable => {

@@ -7,13 +7,14 @@
 //! [`spec`]: super::spec
 
 mod files;
+mod flexible;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentName, PolicyName, RelPath, RunnerName, SiteName};
-use cospan_domain::job::spec::{Flexible, OnUnreachable, Priority, Request};
+use cospan_domain::job::spec::{OnUnreachable, Priority, Request};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -28,6 +29,7 @@ use super::shape::{
 };
 use super::{number, text};
 pub use files::{ExecutableDocument, FeedDocument, FileDocument, InputDocument, OutputDocument};
+pub use flexible::{FlexibleDocument, ShapeDocument};
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -42,7 +44,7 @@ pub struct JobDocument {
     /// `[flexible]` table, fixed if every component names a site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestName>,
-    /// Bounds of the split of a flexible job.
+    /// Bounds of the split of a flexible job, and its other shapes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flexible: Option<FlexibleDocument>,
     /// Placement policy; the server's default if left out.
@@ -136,58 +138,12 @@ pub enum RequestName {
     Flexible,
 }
 
-/// How a flexible job may be split.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FlexibleDocument {
-    /// Fewest processors of a component; 1 if left out.
-    #[serde(
-        default,
-        deserialize_with = "number::positive_option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schema(minimum = 1)]
-    pub min_component_size: Option<u32>,
-    /// Most components; as many as there are sites if left out.
-    #[serde(
-        default,
-        deserialize_with = "number::positive_option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schema(minimum = 1)]
-    pub max_components: Option<u32>,
-    /// The splits that are allowed, the preferred first; then the bounds do not count.
-    #[serde(default, deserialize_with = "number::lists", skip_serializing_if = "Vec::is_empty")]
-    #[schema(example = json!([[24], [12, 12], [8, 8, 8]]))]
-    pub splits: Vec<Vec<u32>>,
-}
-
 impl From<&Request> for RequestName {
     fn from(request: &Request) -> RequestName {
         match request {
             Request::Fixed => RequestName::Fixed,
             Request::NonFixed => RequestName::NonFixed,
             Request::Flexible(_) => RequestName::Flexible,
-        }
-    }
-}
-
-impl From<FlexibleDocument> for Flexible {
-    fn from(document: FlexibleDocument) -> Flexible {
-        Flexible {
-            min_component_size: document.min_component_size.unwrap_or(1),
-            max_components: document.max_components,
-            splits: document.splits,
-        }
-    }
-}
-
-impl From<&Flexible> for FlexibleDocument {
-    fn from(bounds: &Flexible) -> FlexibleDocument {
-        FlexibleDocument {
-            min_component_size: Some(bounds.min_component_size),
-            max_components: bounds.max_components,
-            splits: bounds.splits.clone(),
         }
     }
 }

@@ -7,7 +7,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Run};
-use cospan_domain::reserve::{Coallocation, Failure, Outcome, StartWindow};
+use cospan_domain::reserve::{Coallocation, Failure, Outcome, Part, StartWindow};
 use cospan_domain::units::Timestamp;
 
 use super::event::EventReport;
@@ -188,11 +188,14 @@ impl EventReport {
 /// What happened to the start that a job is to be promised.
 fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
     match what {
-        Happened::ReservationSought { wanted, .. } => {
+        Happened::ReservationSought { wanted, split, .. } => {
             let sites = wanted.parts.iter().flat_map(|part| &part.sites);
             let sites: BTreeSet<String> = sites.map(ToString::to_string).collect();
             report.sites = sites.into_iter().collect();
-            report
+            match split {
+                Some(_) => report.detail(format!("divided into {}", divided(wanted))),
+                None => report,
+            }
         }
         Happened::ReservationAnswered { site, outcome } => {
             report.sites = vec![site.to_string()];
@@ -206,7 +209,9 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
             }
         }
         Happened::ReservationMoveSought { wish, by, .. } => wanted_start(report.by(by), *wish),
-        Happened::ReservationForwardSought { wanted, freed } => forward(report, wanted, freed),
+        Happened::ReservationForwardSought { wanted, freed, anew } => {
+            forward(report, wanted, freed, anew.is_some())
+        }
         Happened::ReservationMoved => report.detail("what was promised before is given back"),
         Happened::ReservationStayed { failure, next } => {
             let report =
@@ -243,14 +248,36 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
 }
 
 /// An earlier start, or fewer sites: what made it possible, and what is looked for.
-fn forward(mut report: EventReport, wanted: &Coallocation, freed: &[SiteName]) -> EventReport {
+fn forward(
+    mut report: EventReport,
+    wanted: &Coallocation,
+    freed: &[SiteName],
+    anew: bool,
+) -> EventReport {
     report.sites = freed.iter().map(ToString::to_string).collect();
+    if anew {
+        let divided = divided(wanted);
+        return report
+            .detail(format!("more is free: it would be complete earlier divided into {divided}"))
+            .until(wanted.window.earliest);
+    }
     let sites: BTreeSet<&SiteName> = wanted.parts.iter().filter_map(|p| p.sites.first()).collect();
     let sites: Vec<&str> = sites.into_iter().map(SiteName::as_str).collect();
     let sites = sites.join(", ");
     report
         .detail(format!("more is free: reservations that begin earlier are looked for, at {sites}"))
         .until(wanted.window.earliest)
+}
+
+/// The parts of a flexible job, in their order.
+fn divided(wanted: &Coallocation) -> String {
+    let mut parts: Vec<_> = wanted.parts.iter().collect();
+    parts.sort_by_key(|part| part.component);
+    let part = |part: &&Part| {
+        let site = part.sites.first().map(SiteName::as_str).unwrap_or_default();
+        format!("{} processors at {site}", part.resources.processors)
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(" and ")
 }
 
 fn wanted_start(report: EventReport, wish: ReservationWish) -> EventReport {

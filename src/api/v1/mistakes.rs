@@ -17,8 +17,9 @@ use super::parse::{self, Format, Jobs, ParseError, nearest};
 const MOST: usize = 50;
 
 /// What stands in for a value that is wrong or missing.
-const STAND_INS: [(&str, &str); 5] = [
+const STAND_INS: [(&str, &str); 6] = [
     ("wall_time", "\"1s\""),
+    ("run_time", "\"1s\""),
     ("before", "\"1s\""),
     ("rerun_after", "\"1s\""),
     ("processors", "1"),

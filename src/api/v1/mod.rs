@@ -31,6 +31,7 @@ pub mod shared;
 pub mod site;
 pub mod slots;
 pub mod spec;
+pub mod split;
 pub mod store;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The start that a job is to be promised: as its user writes it, and what became of it.
 
 use cospan_domain::acquire::ReservationWish;
-use cospan_domain::ids::ReservationName;
+use cospan_domain::ids::{ComponentIndex, ReservationName};
 use cospan_domain::job::state::{Job, Phase, Reservation};
 use cospan_domain::reserve::{Standing, StartWindow};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -13,6 +13,7 @@ use super::moment::Moment;
 use super::quantity::{Instant, Length};
 use super::shape::ReservationText;
 use super::shared::SharedReport;
+use super::split::SplitReport;
 use super::text;
 
 /// The tolerance that is taken if none is given, as far as the window allows it.
@@ -82,7 +83,8 @@ pub struct ReservationDocument {
     #[schema(example = "1m")]
     pub tolerance: Option<Length>,
     /// What is promised may be moved to an earlier start, or to other sites, as these have more
-    /// free; it never gets a later one by that. No if left out.
+    /// free; it never gets a later one by that. A flexible job may be divided otherwise then. No
+    /// if left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flexible: bool,
     /// What becomes of components that no site which grants reservations could hold: `refuse` if
@@ -216,6 +218,9 @@ pub struct ReservationReport {
     /// It may be moved to an earlier start, or to other sites, as these have more free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flexible: bool,
+    /// How a flexible job is divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitReport>,
     /// What is held at which site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldReport>,
@@ -266,6 +271,7 @@ impl ReservationReport {
             earliest: wish.map(|wish| Instant(wish.window.earliest)),
             latest: wish.map(|wish| Instant(wish.window.latest)),
             flexible: wish.is_some_and(|wish| wish.flexible),
+            split: SplitReport::of(job),
             held: held.collect(),
             claimed: unreserved(job).collect(),
         })
@@ -324,7 +330,7 @@ fn held<'a>(job: &'a Job, reservation: &'a Reservation) -> impl Iterator<Item = 
     reservation.parts().filter_map(|(part, held)| {
         let held = held?;
         Some(HeldReport {
-            component: job.name_of(part.component).unwrap_or_default(),
+            component: part_name(job, reservation, part.component).unwrap_or_default(),
             site: held.site.to_string(),
             serial: held.serial.0,
             from: Instant(held.start),
@@ -332,6 +338,15 @@ fn held<'a>(job: &'a Job, reservation: &'a Reservation) -> impl Iterator<Item = 
             processors: part.resources.processors,
         })
     })
+}
+
+/// What a part of it is called: those of a flexible job are numbered as they are divided.
+pub(crate) fn part_name(
+    job: &Job,
+    reservation: &Reservation,
+    part: ComponentIndex,
+) -> Option<String> {
+    job.spec.name_of(part, reservation.search.job.parts.len())
 }
 
 /// Components that are not reserved, each with the site that is asked first.

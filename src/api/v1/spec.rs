@@ -56,6 +56,7 @@ impl JobDocument {
     /// Fields that contradict each other.
     pub fn into_spec(self) -> Result<JobSpec, SpecProblem> {
         let fixed = !self.component.is_empty() && self.component.iter().all(|c| c.site.is_some());
+        let molding = self.flexible.as_ref().map(FlexibleDocument::molding).unwrap_or_default();
         let request = request_of(self.request, self.flexible, fixed)?;
         let on_unreachable = match (self.on_unreachable.map(OnUnreachable::from), self.rerunnable) {
             (Some(OnUnreachable::RerunAfter(_)), false) => {
@@ -113,6 +114,7 @@ impl JobDocument {
                 reservation,
                 within,
                 weights,
+                molding,
             }
             .into(),
         })
@@ -295,10 +297,7 @@ impl From<&JobSpec> for JobDocument {
         Self {
             name: spec.name.clone(),
             request: Some((&spec.request).into()),
-            flexible: match &spec.request {
-                Request::Flexible(bounds) => Some(bounds.into()),
-                Request::Fixed | Request::NonFixed => None,
-            },
+            flexible: FlexibleDocument::of(spec),
             policy: spec.policy.clone(),
             priority: Some(spec.priority.into()),
             wall_time: Length(spec.wall_time),

@@ -7,7 +7,9 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::reserve::Timeline;
-use cospan_domain::reserve::flexco::{MetaJob, Operations, Plans, Shape, SiteOffer, reschedule};
+use cospan_domain::reserve::flexco::{
+    MetaJob, Operations, Plans, Shape, SiteOffer, SplitBounds, reschedule,
+};
 use cospan_domain::reserve::timeline::FOREVER;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
@@ -137,5 +139,7 @@ fn meta(processors: u32, run_time: DurationMs) -> MetaJob {
         ready: Timestamp(0),
         latest: FOREVER,
         overhead: PerMillion(200_000),
+        beside: DurationMs::ZERO,
+        bounds: SplitBounds::default(),
     }
 }

@@ -7,6 +7,7 @@ use cospan_domain::units::DurationMs;
 
 use crate::api::v1::JobDocument;
 use crate::api::v1::job::{JobReport, SubmittedReport};
+use crate::api::v1::reservation::{HeldReport, ReservationReport};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{note, warning_word};
 use crate::cli::when::local;
@@ -52,6 +53,12 @@ fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliErr
     }
 }
 
+/// What each part of it has, and where.
+fn parts(reservation: &ReservationReport) -> String {
+    let part = |held: &HeldReport| format!("{} at {}", held.processors, held.site);
+    reservation.held.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
 fn tell_one(job: &JobReport) -> Result<(), CliError> {
     let Some(reservation) = &job.reservation else { return Ok(()) };
     let id = job.id;
@@ -61,6 +68,9 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
                 reservation.held.iter().map(|held| held.site.as_str()).collect();
             sites.dedup();
             note(&format!("job {id} starts at {} at {}", local(start), sites.join(", ")));
+            if let Some(split) = &reservation.split {
+                note(&format!("job {id} is divided: {split}: {}", parts(reservation)));
+            }
             for one in &reservation.claimed {
                 let (component, site) = (&one.component, &one.site);
                 note(&format!(

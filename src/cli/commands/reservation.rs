@@ -167,6 +167,7 @@ fn show(row: &ReservationRow) -> String {
         ("earliest", time(reservation.earliest)),
         ("latest", time(reservation.latest)),
         ("may be moved", if reservation.flexible { "to an earlier start" } else { "" }.into()),
+        ("divided", reservation.split.as_ref().map(ToString::to_string).unwrap_or_default()),
         ("perhaps from", time(reservation.next)),
     ]);
     if !reservation.held.is_empty() {

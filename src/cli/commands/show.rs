@@ -139,7 +139,8 @@ fn reservation_text(reservation: &ReservationReport) -> String {
     let claimed = reservation.claimed.iter().map(|one| {
         format!("; {}: NOT reserved, claimed at the start at {}", one.component, one.site)
     });
-    let told = [asks, start, next].into_iter().flatten().chain(held).chain(claimed);
+    let split = reservation.split.as_ref().map(|split| format!(", {split}"));
+    let told = [asks, start, split, next].into_iter().flatten().chain(held).chain(claimed);
     told.fold(reservation.state.clone(), |text, more| text + &more)
 }
 

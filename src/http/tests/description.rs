@@ -160,7 +160,10 @@ fn bodies_with_fractions() -> Vec<(&'static str, Value)> {
     let tries = json!({ "max_retries": 1.0, "max_claim_tries": 1.0, "max_placement_tries": 1.0 });
     let flexible = json!({
         "request": "flexible", "component": [component],
-        "flexible": { "min_component_size": 1.0, "max_components": 1.0, "splits": [[1.0]] },
+        "flexible": {
+            "min_component_size": 1.0, "max_components": 1.0, "splits": [[1.0]], "overhead": 1.0,
+            "shape": [{ "processors": 2.0, "run_time": "1s" }],
+        },
     });
     let sweep = json!({ "sweep": { "grid": { "x": [1] }, "at_once": 1.0 } });
     let shared = json!({ "name": "course", "site": "delft", "for": "1h", "processors": 1.0,

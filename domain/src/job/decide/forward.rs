@@ -19,11 +19,12 @@ pub(super) fn bring(
     let forward = draft.job.forward(draft.now).ok_or(Rejection::Stale)?;
     let plan = PartsPlan { start: plan.start.max(forward.window.earliest), ..plan };
     let reservation = draft.job.reservation.as_deref().ok_or(Rejection::Stale)?;
-    if !is_possible(&forward, &plan) || !plan.is_better_than(&forward.present) {
+    let is_whole = forward.divided.is_none();
+    if !is_whole || !is_possible(&forward, &plan) || !plan.is_better_than(&forward.present) {
         return Err(Rejection::Stale);
     }
     let wanted = wanted(reservation, &forward, &plan, draft.parameters.reservation_windows);
-    draft.emit(Happened::ReservationForwardSought { wanted, freed });
+    draft.emit(Happened::ReservationForwardSought { wanted, freed, anew: None });
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod abort;
 mod claims;
 mod common_start;
+mod divide;
 mod draft;
 mod forward;
 mod orders;
@@ -70,6 +71,10 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         }
         JobCommand::WithholdReservation { question, most, next } => {
             reserving::withhold(draft, question, most, next)
+        }
+        JobCommand::Divide { plan, placements } => divide::divide(draft, &plan, placements),
+        JobCommand::DivideAnew { plan, placements, freed } => {
+            divide::anew(draft, &plan, placements, freed)
         }
         JobCommand::BringForward { plan, freed } => forward::bring(draft, plan, freed),
         JobCommand::ChangeReservation { wish, by } => promise::change(draft, wish, by),

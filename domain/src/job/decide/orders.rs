@@ -50,7 +50,10 @@ fn is_whole(job: &Job, placements: &[Placement]) -> bool {
 
 /// The reservation that it named is no more, or will not do.
 pub(super) fn lose_reservation(draft: &mut Draft<'_>, reason: Arc<str>) -> Result<(), Rejection> {
-    if !draft.job.waits_within() {
+    let job = &draft.job;
+    let is_divided = matches!(job.spec.request, Request::Flexible(_));
+    let waits = job.waits_within() || (is_divided && job.seeks_reservation());
+    if !waits {
         return Err(Rejection::Stale);
     }
     draft.emit(Happened::JobFailed { reason });

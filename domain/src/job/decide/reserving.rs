@@ -4,6 +4,8 @@ use crate::ids::{ComponentIndex, Round};
 use crate::job::command::Rejection;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
+use crate::job::reservation::split;
+use crate::job::spec::Request;
 use crate::job::state::{Job, Reservation, Unreserved};
 use crate::placed::Placement;
 use crate::reserve::coallocation::largest_first;
@@ -14,7 +16,7 @@ use crate::resources::MEMORY;
 use crate::units::{DurationMs, Timestamp};
 
 /// The least step by which a search moves on.
-const UNIT: DurationMs = DurationMs(1_000);
+pub(super) const UNIT: DurationMs = DurationMs(1_000);
 /// Added to a refusal where a site was not asked.
 const OVER_QUOTA: &str = "; a user may hold only a part of a site in reservations at a time \
                           (`reservations.most_share`): ask for fewer processors or another time, \
@@ -28,8 +30,8 @@ pub(super) fn seek(
 ) -> Result<(), Rejection> {
     let whole = candidates.len() == draft.job.spec.components.len();
     let wish = draft.job.reservation_wish().ok_or(Rejection::Stale)?;
-    let is_due = draft.job.reservation_asked_at().is_some_and(|time| time <= draft.now);
-    if !draft.job.seeks_reservation() || !is_due || !whole {
+    let is_divided = matches!(draft.job.spec.request, Request::Flexible(_));
+    if !is_due(draft) || !whole || is_divided {
         return Err(Rejection::Stale);
     }
     let claimed = match wish.unreserved {
@@ -48,12 +50,18 @@ pub(super) fn seek(
     } else {
         let (wanted, placements) = wanted(draft, window, candidates);
         let lead = draft.parameters.reservation_lead;
-        draft.emit(Happened::ReservationSought { wanted, placements, lead });
+        draft.emit(Happened::ReservationSought { wanted, placements, lead, split: None });
         if !claimed.is_empty() {
             draft.emit(Happened::UnreservedChosen { claimed });
         }
     }
     Ok(())
+}
+
+/// Whether sites are to be asked for its reservation now.
+pub(super) fn is_due(draft: &Draft<'_>) -> bool {
+    let is_due = draft.job.reservation_asked_at().is_some_and(|time| time <= draft.now);
+    draft.job.seeks_reservation() && is_due
 }
 
 /// A component that no site may hold; or the first, if none of them would be reserved.
@@ -82,16 +90,13 @@ fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) ->
     format!("component {name}: no site that could hold it grants reservations{remedy}")
 }
 
-fn fail(draft: &mut Draft<'_>, reason: String) {
+pub(super) fn fail(draft: &mut Draft<'_>, reason: String) {
     draft.emit(Happened::JobFailed { reason: reason.into() });
 }
 
-/// When reservations for these starts may begin: so long before them that all can come to their
-/// gates, as far as there is time for that. Empty if it is too late.
+/// When reservations for these starts may begin.
 pub(super) fn start_window(draft: &Draft<'_>, accepted: StartWindow) -> StartWindow {
-    let (now, lead) = (draft.now, draft.parameters.reservation_lead);
-    let latest = (accepted.latest - lead).max((now + lead).min(accepted.latest));
-    StartWindow::new((accepted.earliest - lead).max(now), latest)
+    split::start_window(accepted, draft.parameters, draft.now)
 }
 
 /// What is asked for, and by part where it would go.
@@ -191,6 +196,12 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         Standing::Failed(failure) if draft.job.claims_first() => {
             let next = reservation.search.best.map(|next| next + reservation.lead);
             draft.emit(Happened::ReservationForgone { failure, next });
+        }
+        Standing::Failed(_) if reservation.is_divided_anew() => {
+            let tries = reservation.split.map_or(0, |split| split.refused);
+            let (parameters, seed) = (draft.parameters, draft.job.id.0);
+            let pause = parameters.backoff(parameters.claim_backoff, tries + 1, seed);
+            draft.emit(Happened::JobRequeued { not_before: draft.now + pause });
         }
         Standing::Failed(failure) => {
             let quota = if reservation.withheld { OVER_QUOTA } else { "" };

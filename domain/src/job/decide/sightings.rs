@@ -45,7 +45,7 @@ fn is_overdue(
     asked_at: Timestamp,
     times: SiteTimes,
 ) -> bool {
-    let longest = job.spec.wall_time + parameters.wall_margin;
+    let longest = job.wall_time() + parameters.wall_margin;
     let is_over_there = || times.began_at.is_none_or(|at| at + longest <= asked_at + times.clock);
     overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at) && is_over_there()
 }

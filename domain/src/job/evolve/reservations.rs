@@ -8,13 +8,13 @@ use crate::units::Timestamp;
 /// Applies an event of reserving; others change nothing.
 pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
     match what {
-        Happened::ReservationSought { wanted, placements, lead } => {
+        Happened::ReservationSought { wanted, placements, lead, split } => {
             let before = job.reservation.take();
             let last = before.as_deref().map(Reservation::last_serial).unwrap_or_default();
             let search = Search::after(wanted.clone(), last);
             let notices = before.map(|before| before.notices).unwrap_or_default();
             let sought = Reservation::sought(search, placements.clone(), *lead, at);
-            job.reservation = Some(Box::new(Reservation { notices, ..sought }));
+            job.reservation = Some(Box::new(Reservation { notices, split: *split, ..sought }));
         }
         Happened::ReservationAnswered { outcome, .. } => {
             job.reservation.iter_mut().for_each(|reservation| reservation.record(*outcome, at));
@@ -25,14 +25,14 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         Happened::ReservationMoveSought { wish, wanted, .. } => {
             if let Some(reservation) = &mut job.reservation {
                 let search = Search::after(wanted.clone(), reservation.last_serial());
-                reservation.look_beside(search, *wish, at);
+                reservation.look_beside(search, *wish, None, at);
             }
         }
-        Happened::ReservationForwardSought { wanted, .. } => {
+        Happened::ReservationForwardSought { wanted, anew, .. } => {
             let wish = job.reservation_wish();
             if let (Some(reservation), Some(wish)) = (&mut job.reservation, wish) {
                 let search = Search::after(wanted.clone(), reservation.last_serial());
-                reservation.look_beside(search, wish, at);
+                reservation.look_beside(search, wish, anew.as_deref().cloned(), at);
             }
         }
         Happened::ReservationMoved => {

@@ -4,7 +4,7 @@
 use super::is_over;
 use crate::ids::SiteName;
 use crate::job::state::{Job, Phase, Reservation};
-use crate::reserve::flexco::{PartsPlan, WholePart};
+use crate::reserve::flexco::{FlexPlan, MetaJob, PartsPlan, WholePart};
 use crate::reserve::{Part, Standing, StartWindow};
 use crate::units::{DurationMs, Timestamp};
 
@@ -17,6 +17,8 @@ pub struct Forward {
     pub present: PartsPlan,
     /// When reservations may begin; none of them later than now promised.
     pub window: StartWindow,
+    /// Of a flexible job: what may be divided anew within that window, and how it is promised now.
+    pub divided: Option<(MetaJob, FlexPlan)>,
 }
 
 impl Job {
@@ -45,7 +47,8 @@ impl Job {
         let StartWindow { earliest, latest } = wish.window;
         let earliest = (earliest - reservation.lead).max(now);
         let window = StartWindow::new(earliest, (latest - reservation.lead).min(present.start));
-        Some(Forward { parts: parts.map(part).collect(), present, window })
+        let divided = self.divided(window);
+        Some(Forward { parts: parts.map(part).collect(), present, window, divided })
     }
 
     /// Whether its reservation is confirmed, has not begun, and is not being moved.

@@ -7,10 +7,12 @@
 mod forward;
 mod needed;
 mod notices;
+pub(in crate::job) mod split;
 mod unreserved;
 
 pub use forward::Forward;
 pub use notices::{NoticeKind, Notices, StartNotice};
+pub use split::{Anew, Split};
 pub use unreserved::Unreserved;
 
 use crate::acquire::{Acquisition, Promised, ReservationWish};
@@ -36,11 +38,13 @@ pub enum Wish {
 /// A search beside the one whose reservations count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Other {
-    /// The search; its parts are those of the first.
+    /// The search; its parts are those of the first, unless `anew` says otherwise.
     pub search: Search,
     /// What is to hold instead, if it finds all that it looks for. `None`: what it found is given
     /// back, as that of the first search took its place.
     pub wish: Option<ReservationWish>,
+    /// The parts of a flexible job, if they are others than those of the first.
+    pub anew: Option<Anew>,
 }
 
 /// The reservations of a job.
@@ -66,6 +70,8 @@ pub struct Reservation {
     pub withheld: bool,
     /// What is to be told of it.
     pub notices: Notices,
+    /// How a flexible job was divided.
+    pub split: Option<Split>,
 }
 
 impl Reservation {
@@ -87,6 +93,7 @@ impl Reservation {
             claimed: Vec::new(),
             withheld: false,
             notices: Notices::default(),
+            split: None,
         }
     }
 
@@ -126,8 +133,14 @@ impl Reservation {
     }
 
     /// Others are to take its place.
-    pub(super) fn look_beside(&mut self, search: Search, wish: ReservationWish, now: Timestamp) {
-        self.other = Some(Other { search, wish: Some(wish) });
+    pub(super) fn look_beside(
+        &mut self,
+        search: Search,
+        wish: ReservationWish,
+        anew: Option<Anew>,
+        now: Timestamp,
+    ) {
+        self.other = Some(Other { search, wish: Some(wish), anew });
         self.asked_since = now;
     }
 
@@ -144,7 +157,8 @@ impl Reservation {
     pub(super) fn make_way(&mut self, now: Timestamp) -> Option<ReservationWish> {
         let other = self.other.as_mut()?;
         std::mem::swap(&mut self.search, &mut other.search);
-        let wish = other.wish.take();
+        let (wish, anew) = (other.wish.take(), other.anew.take());
+        self.divide(anew);
         self.stay(now);
         wish
     }

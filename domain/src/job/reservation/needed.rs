@@ -1,8 +1,8 @@
 //! Which way a job gets its processors that wants a reservation only if it needs one: they are
 //! claimed first, and sites are asked for a promise once that was in vain for long enough.
 
-use crate::job::state::{Job, Phase, Reservation};
-use crate::reserve::{Failure, Standing};
+use super::split::is_refused;
+use crate::job::state::{Job, Phase};
 use crate::units::Timestamp;
 
 impl Job {
@@ -45,15 +45,5 @@ impl Job {
             }
             Some(_) => None,
         }
-    }
-}
-
-fn is_refused(reservation: &Reservation) -> bool {
-    match reservation.search.standing() {
-        Standing::Failed(failure) => match failure {
-            Failure::Never | Failure::NoCommonStart | Failure::WindowsTried => true,
-            Failure::LostAtTheEnd | Failure::GivenUp => false,
-        },
-        Standing::Asks(_) | Standing::Confirmed => false,
     }
 }

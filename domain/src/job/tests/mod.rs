@@ -5,6 +5,7 @@ mod accounting;
 mod claims;
 mod common_start;
 mod deadlock;
+mod divided;
 mod forward;
 mod lives;
 mod needed;

@@ -46,6 +46,35 @@ impl FreeTime for Timeline {
     }
 }
 
+/// A site of which so many processors can be had at a time at most, and none before some instant.
+#[derive(Debug)]
+pub struct AtMost {
+    /// What is free there.
+    pub time: Timeline,
+    /// So many.
+    pub processors: u32,
+    /// Input has to be there.
+    pub from: Timestamp,
+}
+
+impl FreeTime for AtMost {
+    fn offered(&self, span: Span, of: &Resources) -> u32 {
+        if span.from < self.from { 0 } else { self.time.offered(span, of).min(self.processors) }
+    }
+
+    fn idle(&self, span: Span) -> Vec<Idle> {
+        let mut idle = vec![Idle { at: span.from, processors: 0, gains: true }];
+        if span.from < self.from {
+            let rest = Span::new(self.from, span.to.max(self.from));
+            idle.extend(self.time.idle(rest));
+        } else {
+            idle = self.time.idle(span);
+        }
+        let cut = |idle: Idle| Idle { processors: idle.processors.min(self.processors), ..idle };
+        idle.into_iter().map(cut).collect()
+    }
+}
+
 /// A site that publishes slots, perhaps not of all its time: see [`Timeline::slots`].
 impl FreeTime for (&Kinds, &[Slot]) {
     fn offered(&self, span: Span, of: &Resources) -> u32 {

@@ -7,6 +7,8 @@
 //! early on fewer sites. What a site must offer is little: the least that is free over a span,
 //! and when it gains.
 
+#[cfg(test)]
+mod bounds_tests;
 mod free_time;
 mod metrics;
 mod parts;
@@ -16,9 +18,9 @@ mod reschedule;
 #[cfg(test)]
 mod tests;
 
-pub use free_time::{FreeTime, Idle, published};
+pub use free_time::{AtMost, FreeTime, Idle, published};
 pub use metrics::bounded_slowdown;
 pub use parts::{PartsPlan, WholePart, bring_forward, plan_parts};
-pub use plan::{FlexPlan, MetaJob, Shape, SiteOffer, plan};
+pub use plan::{FlexPlan, MetaJob, Shape, SiteOffer, SplitBounds, plan, plan_any};
 pub use plans::{Booking, Moved, Plans};
 pub use reschedule::{Operations, reschedule};

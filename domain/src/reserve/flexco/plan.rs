@@ -1,5 +1,7 @@
 //! Initial scheduling (FlexCo, section 4.1, Algorithm 1).
 
+use std::cmp::Reverse;
+
 use super::free_time::{FreeTime, Idle};
 use crate::ids::SiteName;
 use crate::reserve::agreement::StartWindow;
@@ -28,6 +30,25 @@ pub struct MetaJob {
     pub latest: Timestamp,
     /// xo: how much longer it runs over several sites, as a share of x.
     pub overhead: PerMillion,
+    /// What sites are to keep for it so much longer than it runs.
+    pub beside: DurationMs,
+    /// What a split must keep.
+    pub bounds: SplitBounds,
+}
+
+/// What a split over several sites must keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SplitBounds {
+    /// Fewest processors of a part.
+    pub least: u32,
+    /// Most parts.
+    pub most: usize,
+}
+
+impl Default for SplitBounds {
+    fn default() -> Self {
+        Self { least: 1, most: usize::MAX }
+    }
 }
 
 impl MetaJob {
@@ -36,10 +57,15 @@ impl MetaJob {
         StartWindow::new(self.ready.max(now), self.latest)
     }
 
+    /// The longest time that it takes in any shape.
+    pub fn longest(&self) -> DurationMs {
+        self.shapes.iter().map(|shape| self.time_on(shape, 2)).max().unwrap_or_default()
+    }
+
     /// How long it takes in a shape on so many sites; xo is rounded up.
     pub fn time_on(&self, shape: &Shape, sites: usize) -> DurationMs {
         let overhead = if sites > 1 { self.overhead } else { PerMillion(0) };
-        shape.run_time + shape.run_time.scaled(overhead)
+        shape.run_time + shape.run_time.scaled(overhead) + self.beside
     }
 }
 
@@ -113,7 +139,8 @@ pub fn plan(
         }
         if over_several.is_none() {
             let offers = in_turn.iter().map(|site| (site.name, offer(site, spread)));
-            over_several = fill(wanted, offers).map(|parts| FlexPlan {
+            let offers = offers.collect::<Vec<_>>();
+            over_several = fill(wanted, &offers, job.bounds).map(|parts| FlexPlan {
                 shape,
                 start,
                 completion: start + spread,
@@ -124,21 +151,51 @@ pub fn plan(
     over_several
 }
 
-/// Takes as many as there are from one site after the other; `None`: not enough.
-fn fill<'a>(
+/// Plans a job in that of its shapes in which it is complete first; of equal ones on fewer sites,
+/// then as it is asked for.
+pub fn plan_any(
+    job: &MetaJob,
+    sites: &[SiteOffer<'_>],
+    turn: usize,
+    now: Timestamp,
+) -> Option<FlexPlan> {
+    let plans = (0..job.shapes.len()).filter_map(|shape| plan(job, shape, sites, turn, now));
+    plans.reduce(|best, plan| if plan.is_better_than(&best) { plan } else { best })
+}
+
+/// Takes as many as there are from one site after the other; from the largest, where those that
+/// come first would be too many. `None`: not enough.
+fn fill(
     wanted: u32,
-    offers: impl Iterator<Item = (&'a SiteName, u32)>,
+    offers: &[(&SiteName, u32)],
+    bounds: SplitBounds,
 ) -> Option<Vec<(SiteName, u32)>> {
-    let mut rest = wanted;
-    let mut parts = Vec::new();
-    for (name, offered) in offers {
-        let given = offered.min(rest);
+    let least = bounds.least.max(1);
+    let offering: Vec<_> = offers.iter().filter(|(_, offered)| *offered >= least).collect();
+    let in_turn: Vec<usize> = (0..offering.len()).collect();
+    let mut largest = in_turn.clone();
+    largest.sort_by_key(|at| Reverse(offering[*at].1));
+    let enough = |order: Vec<usize>| {
+        let mut sum = 0;
+        let before = order.iter().position(|at| {
+            sum += u64::from(offering[*at].1);
+            sum >= u64::from(wanted)
+        });
+        let count = before? + 1;
+        let fits = count <= bounds.most && count as u64 * u64::from(least) <= u64::from(wanted);
+        fits.then(|| order[..count].to_vec())
+    };
+    let mut chosen = enough(in_turn).or_else(|| enough(largest))?;
+    chosen.sort_unstable();
+    let (mut rest, mut others) = (wanted, chosen.len() as u32);
+    let part = |at: usize| {
+        others -= 1;
+        let given = offering[at].1.min(rest - least * others);
         rest -= given;
-        if given > 0 {
-            parts.push((name.clone(), given));
-        }
-    }
-    (rest == 0).then_some(parts)
+        (offering[at].0.clone(), given)
+    };
+    let parts = chosen.into_iter().map(part).collect();
+    Some(parts)
 }
 
 /// Every start worth a look within a window: the first, and whenever a site gains; but for those

@@ -11,12 +11,12 @@ use crate::units::{DurationMs, PerMillion, Timestamp};
 /// Start, processors by site, and completion of a plan.
 type Shown = (u64, Vec<(String, u32)>, u64);
 
-fn site(name: &str) -> SiteName {
+pub(super) fn site(name: &str) -> SiteName {
     SiteName::new(name).unwrap()
 }
 
 /// A site with so many processors, some of them taken from and to some time.
-fn timeline(processors: u32, taken: &[(u32, u64, u64)]) -> Timeline {
+pub(super) fn timeline(processors: u32, taken: &[(u32, u64, u64)]) -> Timeline {
     let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(processors)).unwrap();
     for (processors, from, to) in taken {
         let span = Span::new(Timestamp(*from), Timestamp(*to));
@@ -25,17 +25,19 @@ fn timeline(processors: u32, taken: &[(u32, u64, u64)]) -> Timeline {
     timeline
 }
 
-fn shape(processors: u32, run_time: u64) -> Shape {
+pub(super) fn shape(processors: u32, run_time: u64) -> Shape {
     Shape { resources: Resources::processors(processors), run_time: DurationMs(run_time) }
 }
 
 /// `percent` of overhead.
-fn job(processors: u32, run_time: u64, percent: u32, ready: u64) -> MetaJob {
+pub(super) fn job(processors: u32, run_time: u64, percent: u32, ready: u64) -> MetaJob {
     MetaJob {
         shapes: vec![shape(processors, run_time)],
         ready: Timestamp(ready),
         latest: FOREVER,
         overhead: PerMillion(percent * 10_000),
+        beside: DurationMs::ZERO,
+        bounds: SplitBounds::default(),
     }
 }
 

@@ -7,7 +7,9 @@ use cospan_domain::job::event::{self, Happened as DomainHappened};
 
 use super::convert::{Text, wire_enum, wire_struct};
 use super::head::{AbortCause, AfterAbort};
-use super::reservation::{Coallocation, Failure, Outcome, ReservationWish, Unreserved};
+use super::reservation::{
+    Anew, Coallocation, Failure, Outcome, ReservationWish, Split, Unreserved,
+};
 use super::run::{Charge, Ending, PlacedBy, Placement};
 use super::spec::{Content, Priority};
 
@@ -20,11 +22,20 @@ wire_enum!(Happened = DomainHappened {
         start_estimate: u64,
         by: Option<PlacedBy>,
     },
-    ReservationSought { wanted: Coallocation, placements: Vec<Vec<Placement>>, lead: u64 },
+    ReservationSought {
+        wanted: Coallocation,
+        placements: Vec<Vec<Placement>>,
+        lead: u64,
+        split: Option<Split>,
+    },
     ReservationAnswered { site: Text<SiteName>, outcome: Outcome },
     ReservationChanged { wish: Option<ReservationWish>, by: Text<KeyName> },
     ReservationMoveSought { wish: ReservationWish, wanted: Coallocation, by: Text<KeyName> },
-    ReservationForwardSought { wanted: Coallocation, freed: Vec<Text<SiteName>> },
+    ReservationForwardSought {
+        wanted: Coallocation,
+        freed: Vec<Text<SiteName>>,
+        anew: Option<Anew>,
+    },
     ReservationMoved,
     ReservationStayed { failure: Failure, next: Option<u64> },
     UnreservedChosen { claimed: Vec<Unreserved> },
@@ -85,6 +96,9 @@ impl JobEvent {
             Happened::JobPlaced { placements, .. } => placements.iter_mut().for_each(shorten),
             Happened::ReservationSought { placements, .. } => {
                 placements.iter_mut().flatten().for_each(shorten);
+            }
+            Happened::ReservationForwardSought { anew: Some(anew), .. } => {
+                anew.placements.iter_mut().flatten().for_each(shorten);
             }
             _ => {}
         }

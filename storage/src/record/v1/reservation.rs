@@ -34,7 +34,10 @@ wire_struct!(Reservation = state::Reservation {
     claimed: Vec<Unreserved>,
     withheld: bool,
     notices: Notices,
+    split: Option<Split>,
 });
+wire_struct!(Split = state::Split { shape: u32; refused: u32, is_last: bool });
+wire_struct!(Anew = state::Anew { placements: Vec<Vec<Placement>>, split: Split });
 wire_struct!(Notices = state::Notices {;
     announced: Option<u64>,
     owed: Vec<StartNotice>,
@@ -66,7 +69,21 @@ impl Convert<Reservation> for Box<state::Reservation> {
         state::Reservation::from_wire(wire).map(Box::new)
     }
 }
-wire_struct!(Other = state::Other { search: Search; wish: Option<ReservationWish> });
+wire_struct!(Other = state::Other {
+    search: Search;
+    wish: Option<ReservationWish>,
+    anew: Option<Anew>,
+});
+
+impl Convert<Anew> for Box<state::Anew> {
+    fn to_wire(&self) -> Anew {
+        (**self).to_wire()
+    }
+
+    fn from_wire(wire: Anew) -> Result<Self, Problem> {
+        state::Anew::from_wire(wire).map(Box::new)
+    }
+}
 
 wire_enum!(Wish = DomainWish { AsSubmitted, Changed(ReservationWish), Dropped });
 

@@ -50,7 +50,17 @@ wire_struct!(RunOptions = runner::RunOptions {
     weights: Option<Vec<(Arc<str>, u32)>>,
     reservation: Option<ReservationWish>,
     within: Option<Text<ReservationName>>,
+    molding: Molding,
 });
+
+wire_struct!(Molding = acquire::Molding {; overhead: u32, shapes: Vec<OtherShape> });
+wire_struct!(OtherShape = acquire::OtherShape { processors: u32, run_time: u64 });
+
+impl Default for Molding {
+    fn default() -> Self {
+        acquire::Molding::default().to_wire()
+    }
+}
 
 impl Convert<RunOptions> for Sparse<runner::RunOptions> {
     fn to_wire(&self) -> RunOptions {

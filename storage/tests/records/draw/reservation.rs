@@ -4,7 +4,7 @@ use cospan_domain::acquire::{Promised, ReservationWish};
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::state::{
-    NoticeKind, Notices, Other, Reservation, StartNotice, Unreserved, Wish,
+    Anew, NoticeKind, Notices, Other, Reservation, Split, StartNotice, Unreserved, Wish,
 };
 use cospan_domain::placed::Placement;
 use cospan_domain::reserve::{
@@ -64,7 +64,17 @@ impl Draw {
             wanted: self.wanted(),
             placements: self.some(|draw| draw.some(Self::placement)),
             lead: DurationMs(self.n64()),
+            split: self.maybe(Self::split),
         }
+    }
+
+    fn split(&mut self) -> Split {
+        Split { shape: self.n32(), refused: self.n32(), is_last: self.coin() }
+    }
+
+    fn anew(&mut self) -> Anew {
+        let placements = self.some(|draw| draw.some(Self::placement));
+        Anew { placements, split: self.split() }
     }
 
     fn changed(&mut self) -> Happened {
@@ -79,6 +89,7 @@ impl Draw {
             3 => Happened::ReservationForwardSought {
                 wanted: self.wanted(),
                 freed: self.some(Self::name),
+                anew: self.maybe(|draw| Box::new(draw.anew())),
             },
             5 => Happened::UnreservedChosen { claimed: self.some(Self::unreserved) },
             6 => Happened::ReservationWithheld {
@@ -180,10 +191,15 @@ impl Draw {
             answers: self.n32(),
             asked_since: self.at(),
             spent: self.coin(),
-            other: self.maybe(|draw| Other { search: draw.search(), wish: draw.maybe(Self::wish) }),
+            other: self.maybe(|draw| Other {
+                search: draw.search(),
+                wish: draw.maybe(Self::wish),
+                anew: draw.maybe(Self::anew),
+            }),
             claimed: self.some(Self::unreserved),
             withheld: self.coin(),
             notices: self.notices(),
+            split: self.maybe(Self::split),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Draws how a job is run.
 
-use cospan_domain::acquire::{Acquisition, AcquisitionMode, AcquisitionOptions, QueueLimits};
+use cospan_domain::acquire::{
+    Acquisition, AcquisitionMode, AcquisitionOptions, Molding, OtherShape, QueueLimits,
+};
 use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Waits;
@@ -35,6 +37,13 @@ impl Draw {
             weights: self.maybe(Self::weights),
             reservation: self.maybe(Self::wish),
             within: self.maybe(Self::name),
+            molding: Molding {
+                overhead: self.n32(),
+                shapes: self.some(|draw| OtherShape {
+                    processors: draw.n32(),
+                    run_time: DurationMs(draw.n64()),
+                }),
+            },
         }
     }
 

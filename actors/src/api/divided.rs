@@ -1,0 +1,26 @@
+//! How a flexible job would be divided over the sites that promise starts.
+
+use cospan_domain::ids::{JobId, KeyName};
+
+use super::command::{ApiRefusal, Submission};
+use super::handle::ControlPlane;
+use crate::coallocator::{Division, GridMaker, would_divide};
+use crate::intake::new_job;
+
+impl ControlPlane {
+    /// How a flexible job that is to be promised a start would be divided if it were submitted now
+    /// with this key, or why not. `None`: it is no such job. Sites are asked; nothing is reserved.
+    ///
+    /// # Errors
+    /// It would be refused.
+    pub async fn division(
+        &self,
+        by: &KeyName,
+        mut submission: Submission,
+    ) -> Result<Option<Result<Division, String>>, ApiRefusal> {
+        self.prepare(0, by, &mut submission)?;
+        let job = new_job(JobId(0), submission, by.clone(), self.now());
+        let grid = GridMaker::default().snapshot(self.shared());
+        Ok(would_divide(self.shared(), &grid, &job).await)
+    }
+}

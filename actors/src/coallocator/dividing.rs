@@ -1,0 +1,226 @@
+//! Flexible jobs that want a reservation: divided over what the sites publish as free (FlexCo),
+//! and told the parts that are to be asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::{AsyncContext, Context, Handler};
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::spec::Request;
+use cospan_domain::job::state::Job;
+use cospan_domain::placement::{GridSite, GridSnapshot, could_take_part, place_parts};
+use cospan_domain::reserve::flexco::{AtMost, FlexPlan, MetaJob, SiteOffer, plan_any};
+use cospan_domain::reserve::quota::share_of;
+use cospan_domain::reserve::{Span, Timeline};
+use cospan_domain::units::{DurationMs, Timestamp};
+
+use super::actor::CoAllocator;
+use super::forward::free_times;
+use super::reserving::may_change;
+use crate::chaos::{self, Point};
+use crate::job::Order;
+use crate::shared::Shared;
+use crate::supervision::{ActorKind, Owed};
+
+/// How far beyond the latest start one is looked for, to say which would be granted.
+const AHEAD: DurationMs = DurationMs::from_secs(7 * 86_400);
+/// Before a job is looked at again for which there was nothing.
+const PAUSE: DurationMs = DurationMs::from_secs(60);
+/// The same while sites were not heard from.
+const SHORT_PAUSE: DurationMs = DurationMs::from_secs(2);
+
+/// A job was divided, and told so, or is to be looked at again.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct Divided {
+    job: JobId,
+    /// Not before so much has passed.
+    again: DurationMs,
+}
+
+/// What a job is to be told; else when it is looked at again.
+type Verdict = Result<JobCommand, DurationMs>;
+
+/// How a flexible job would be divided now, if it were submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Division {
+    /// In which of its shapes: 0 as it is asked for.
+    pub shape: u32,
+    /// When its payloads would begin.
+    pub start: Timestamp,
+    /// Whether that is within the starts that it accepts.
+    pub is_accepted: bool,
+    /// How many processors each site would give.
+    pub parts: Vec<(SiteName, u32)>,
+}
+
+/// How a job that is not submitted would be divided, as sites say now. `None`: it is not to be.
+pub async fn would_divide(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: &Job,
+) -> Option<Result<Division, String>> {
+    let wish = job.reservation_wish().filter(|_| is_divided(job))?;
+    let said = match verdict(shared, grid, job).await {
+        Ok(JobCommand::Divide { plan, .. }) => {
+            let start = plan.start + shared.settings.job.reservation_lead;
+            let start = start.max(wish.window.earliest);
+            let shape = u32::try_from(plan.shape).unwrap_or_default();
+            let is_accepted = start <= wish.window.latest;
+            Ok(Division { shape, start, is_accepted, parts: plan.parts })
+        }
+        Ok(JobCommand::LoseReservation { reason }) => Err(reason.to_string()),
+        Ok(_) | Err(_) => Err("the sites have nothing for it now, or were not heard from".into()),
+    };
+    Some(said)
+}
+
+/// Whether a job is divided over what is free when it is promised a start.
+pub(super) fn is_divided(job: &Job) -> bool {
+    matches!(job.spec.request, Request::Flexible(_))
+}
+
+/// Each new job begins at the next site (next-fit).
+pub(super) fn turn_of(job: JobId) -> usize {
+    usize::try_from(job.0).unwrap_or_default()
+}
+
+impl CoAllocator {
+    /// Asks sites what they have free, and tells a job how it is divided over that.
+    pub(super) fn divide(
+        &mut self,
+        job: &Arc<Job>,
+        grid: &Arc<GridSnapshot>,
+        ctx: &mut Context<Self>,
+    ) {
+        self.seeking.begin_to_tell(job.id);
+        let (shared, grid, job) = (self.shared.clone(), grid.clone(), job.clone());
+        let owed = Owed::new(ctx.address(), Divided { job: job.id, again: PAUSE });
+        actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
+            let again = match verdict(&shared, &grid, &job).await {
+                Ok(command) => {
+                    if let Some(addr) = shared.job_actor(job.id).await {
+                        let _ = addr.send(Order(command)).await;
+                    }
+                    DurationMs::ZERO
+                }
+                Err(again) => again,
+            };
+            owed.settle(Divided { job: job.id, again }).await;
+        });
+    }
+}
+
+async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Verdict {
+    let now = shared.clock.now();
+    let mut meta = job.divisible(&shared.settings.job, now).ok_or(PAUSE)?;
+    if meta.ready > meta.latest {
+        let reason = "its latest start has passed without a reservation".into();
+        return Ok(JobCommand::LoseReservation { reason });
+    }
+    for _ in 0..2 {
+        let free = free_times(shared, grid, Span::new(now, meta.latest + meta.longest())).await;
+        let offers = offers(shared, grid, job, &free, now);
+        if let Some((plan, placements)) = planned(shared, grid, job, &meta, &offers) {
+            return Ok(JobCommand::Divide { plan, placements });
+        }
+        let waits = job.claims_first() || may_change(grid);
+        match waits {
+            true if grid.sites().iter().any(|site| site.grants_reservations().is_none()) => {
+                return Err(SHORT_PAUSE);
+            }
+            true => return Err(PAUSE),
+            false if fewest(&meta) > most(&offers) => return Ok(too_large(&meta, &offers)),
+            // When could it be?
+            false => meta.latest = meta.latest + AHEAD,
+        }
+    }
+    let reason = "no site that grants reservations has so much free within a week after its latest \
+                  start; ask for fewer processors, or allow smaller components \
+                  (min_component_size), or more of them (max_components)";
+    Ok(JobCommand::LoseReservation { reason: reason.into() })
+}
+
+fn planned(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: &Job,
+    meta: &MetaJob,
+    offers: &[(SiteName, AtMost)],
+) -> Option<(FlexPlan, Vec<cospan_domain::placed::Placement>)> {
+    let plan = plan_any(meta, &offered(offers), turn_of(job.id), shared.clock.now())?;
+    let placements = place_parts(job, &plan.parts, grid, &shared.settings.default_policies)?;
+    Some((plan, placements))
+}
+
+/// The same, to be planned with.
+pub(super) fn offered(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
+    offers.iter().map(|(name, time)| SiteOffer { name, time }).collect()
+}
+
+/// What the sites that could take part have free for a job: as much as it may have there, once its
+/// input could be there.
+pub(super) fn offers(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    job: &Job,
+    free: &BTreeMap<SiteName, Timeline>,
+    now: Timestamp,
+) -> Vec<(SiteName, AtMost)> {
+    let sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
+    let offers = sites.filter_map(|(site, placement)| {
+        let (time, processors) = (free.get(&site.name)?.clone(), allowed(shared, job, site)?);
+        // Where it is promised now its input is, or will be.
+        let is_here = job.components.iter().any(|component| {
+            let placement = component.placement.as_ref();
+            placement.is_some_and(|placement| placement.site == site.name)
+        });
+        let input = if is_here { DurationMs::ZERO } else { placement.transfer_time };
+        Some((site.name.clone(), AtMost { time, processors, from: now + input }))
+    });
+    offers.collect()
+}
+
+/// The most processors that a job may have at a site.
+fn allowed(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
+    let shape = site.shape.as_ref()?;
+    let total = site.quota.most(&shape.total).processors.min(shape.largest_component.processors);
+    let is_exempt = job.reservation_wish().is_some_and(|wish| wish.exempt);
+    let share = share_of(shape.total.processors, shared.settings.job.reservation_share);
+    Some(if is_exempt { total } else { total.min(share) })
+}
+
+/// Processors of its smallest shape.
+fn fewest(meta: &MetaJob) -> u64 {
+    let shapes = meta.shapes.iter().map(|shape| u64::from(shape.resources.processors));
+    shapes.min().unwrap_or_default()
+}
+
+/// Processors that it may have at all of these sites together.
+fn most(offers: &[(SiteName, AtMost)]) -> u64 {
+    offers.iter().map(|(_, offer)| u64::from(offer.processors)).sum()
+}
+
+fn too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> JobCommand {
+    let names: Vec<&str> = offers.iter().map(|(name, _)| name.as_str()).collect();
+    let (fewest, most) = (fewest(meta), most(offers));
+    let names = if names.is_empty() { "there are none".into() } else { names.join(", ") };
+    let reason = format!(
+        "it asks for {fewest} processors, but the sites that grant reservations, and could take \
+         part, have {most} for it altogether ({names}); ask for fewer"
+    );
+    JobCommand::LoseReservation { reason: reason.into() }
+}
+
+impl Handler<Divided> for CoAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Divided { job, again }: Divided, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::CoAllocator);
+        let not_before = self.shared.clock.now() + again;
+        self.seeking.told_or_later(job, not_before);
+        self.look_at_seeking_soon(ctx);
+    }
+}

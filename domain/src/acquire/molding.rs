@@ -1,0 +1,171 @@
+//! How a flexible request may run otherwise: in other shapes (Mold), and for longer where it spans
+//! sites (FlexCo; M. Netto and R. Buyya, 2007).
+
+use thiserror::Error;
+
+use crate::units::{DurationMs, PerMillion};
+
+/// The largest overhead, in percent.
+pub const MOST_OVERHEAD: u32 = 1_000;
+
+/// How a flexible request may run, beside as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Molding {
+    /// xo: how much longer it runs over several sites than within one, in percent.
+    pub overhead: u32,
+    /// Other shapes than that which it asks for, any of which may be chosen.
+    pub shapes: Vec<OtherShape>,
+}
+
+/// So many processors in total, for so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OtherShape {
+    /// Processors of all its components together.
+    pub processors: u32,
+    /// How long it may run with them, within one site.
+    pub run_time: DurationMs,
+}
+
+/// What is wrong with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum InvalidMolding {
+    #[error(
+        "only a flexible request has an overhead or other shapes; drop them, or set `request = \"flexible\"`"
+    )]
+    NotFlexible,
+    #[error("flexible.overhead is {0} percent; at most {MOST_OVERHEAD} are allowed")]
+    Overhead(u32),
+    #[error("flexible.shape: {0} processors, or a run time of 0; both must be above 0")]
+    Zero(u32),
+    #[error(
+        "flexible.shape: there are two shapes of {0} processors (the component's own `processors`, \
+         with `wall_time`, are one); drop one of them"
+    )]
+    Equal(u32),
+    #[error(
+        "flexible.shape: {more} processors for {long} are no faster than {fewer} for {short}, so \
+         that nobody would choose them; give them a shorter run_time, or drop the shape"
+    )]
+    NoFaster { more: u32, long: DurationMs, fewer: u32, short: DurationMs },
+    #[error(
+        "flexible.shape: {processors} processors are less than min_component_size ({min}); ask for \
+         more, or lower it"
+    )]
+    BelowMinimum { processors: u32, min: u32 },
+    #[error(
+        "with its overhead it may run for {given} over several sites; at most {max} are allowed: \
+         lower wall_time, or flexible.overhead"
+    )]
+    TooLong { given: DurationMs, max: DurationMs },
+}
+
+impl Molding {
+    /// Xo as a share.
+    pub fn share(&self) -> PerMillion {
+        PerMillion(self.overhead.saturating_mul(10_000))
+    }
+
+    /// So long with what it takes longer at so many sites; rounded up.
+    pub fn over(&self, run_time: DurationMs, sites: usize) -> DurationMs {
+        let overhead = if sites > 1 { self.share() } else { PerMillion(0) };
+        run_time + run_time.scaled(overhead)
+    }
+
+    /// All shapes, that which is asked for first.
+    pub fn all(&self, asked: OtherShape) -> impl Iterator<Item = OtherShape> + '_ {
+        [asked].into_iter().chain(self.shapes.iter().copied())
+    }
+
+    /// Checks it for a request of so many processors; `min`: the fewest of a component, `max`: the
+    /// longest that a job may run.
+    ///
+    /// # Errors
+    /// A shape that is none, or that nobody could choose.
+    pub fn validate(
+        &self,
+        asked: OtherShape,
+        min: u32,
+        max: DurationMs,
+    ) -> Result<(), InvalidMolding> {
+        if self.overhead > MOST_OVERHEAD {
+            return Err(InvalidMolding::Overhead(self.overhead));
+        }
+        let mut all: Vec<OtherShape> = self.all(asked).collect();
+        for shape in &all {
+            let OtherShape { processors, run_time } = *shape;
+            let longest = self.over(run_time, 2);
+            match () {
+                () if processors == 0 || run_time == DurationMs::ZERO => {
+                    return Err(InvalidMolding::Zero(processors));
+                }
+                () if processors < min => {
+                    return Err(InvalidMolding::BelowMinimum { processors, min });
+                }
+                () if longest > max => return Err(InvalidMolding::TooLong { given: longest, max }),
+                () => {}
+            }
+        }
+        all.sort_unstable();
+        all.windows(2).try_for_each(|pair| faster(pair[0], pair[1]))
+    }
+}
+
+/// Whether the larger of two shapes is over sooner.
+fn faster(small: OtherShape, large: OtherShape) -> Result<(), InvalidMolding> {
+    let (fewer, short) = (small.processors, small.run_time);
+    let (more, long) = (large.processors, large.run_time);
+    match () {
+        () if fewer == more => Err(InvalidMolding::Equal(more)),
+        () if long >= short => Err(InvalidMolding::NoFaster { more, long, fewer, short }),
+        () => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn shape(processors: u32, secs: u64) -> OtherShape {
+        OtherShape { processors, run_time: DurationMs::from_secs(secs) }
+    }
+
+    const ASKED: OtherShape = shape(32, 7_200);
+
+    fn checked(overhead: u32, shapes: &[OtherShape]) -> Result<(), InvalidMolding> {
+        let molding = Molding { overhead, shapes: shapes.to_vec() };
+        molding.validate(ASKED, 4, DurationMs::from_secs(10_000))
+    }
+
+    #[test]
+    fn shapes_that_nobody_could_choose_are_refused() {
+        assert_eq!(checked(20, &[shape(64, 4_000), shape(16, 8_000)]), Ok(()));
+        assert_eq!(checked(0, &[shape(64, 40), shape(64, 30)]), Err(InvalidMolding::Equal(64)));
+        assert_eq!(checked(0, &[shape(32, 40)]), Err(InvalidMolding::Equal(32)), "as asked for");
+        let Err(InvalidMolding::NoFaster { more: 64, fewer: 32, .. }) =
+            checked(0, &[shape(64, 7_200)])
+        else {
+            panic!("as long on more processors")
+        };
+        assert_eq!(checked(0, &[shape(0, 1)]), Err(InvalidMolding::Zero(0)));
+        assert_eq!(checked(0, &[shape(64, 0)]), Err(InvalidMolding::Zero(64)));
+        let below = InvalidMolding::BelowMinimum { processors: 3, min: 4 };
+        assert_eq!(checked(0, &[shape(3, 9_000)]), Err(below));
+    }
+
+    #[test]
+    fn an_overhead_beyond_the_longest_time_of_a_job_is_refused() {
+        assert_eq!(checked(MOST_OVERHEAD + 1, &[]), Err(InvalidMolding::Overhead(1_001)));
+        let Err(InvalidMolding::TooLong { given, .. }) = checked(39, &[]) else {
+            panic!("ten thousand seconds and eight")
+        };
+        assert_eq!(given, DurationMs::from_secs(10_008));
+    }
+
+    #[test]
+    fn only_what_spans_sites_takes_longer() {
+        let molding = Molding { overhead: 20, shapes: Vec::new() };
+        assert_eq!(molding.over(DurationMs(101), 1), DurationMs(101));
+        assert_eq!(molding.over(DurationMs(101), 2), DurationMs(122), "rounded up");
+    }
+}

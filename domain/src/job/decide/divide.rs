@@ -1,0 +1,134 @@
+//! Dividing a flexible job over the sites that promise it a start (FlexCo).
+
+use super::draft::Draft;
+use super::reserving::{UNIT, fail, is_due};
+use crate::ids::{ComponentIndex, SiteName};
+use crate::job::command::Rejection;
+use crate::job::event::Happened;
+use crate::job::state::{Anew, Job, Split};
+use crate::placed::Placement;
+use crate::reserve::coallocation::largest_first;
+use crate::reserve::flexco::{FlexPlan, MetaJob};
+use crate::reserve::{Coallocation, Part, StartWindow};
+use crate::resources::{MEMORY, Resources};
+use crate::units::DurationMs;
+
+/// A reservation may begin so much later than planned at least: time passes until a site is asked.
+const SLACK: DurationMs = DurationMs::from_secs(60);
+
+/// What is asked for, and by part, and rank of its site, where that would go.
+type Wanted = (Coallocation, Vec<Vec<Placement>>);
+
+/// Begins to ask for what was planned, if it is not too late.
+pub(super) fn divide(
+    draft: &mut Draft<'_>,
+    plan: &FlexPlan,
+    placements: Vec<Placement>,
+) -> Result<(), Rejection> {
+    let job = draft.job.divisible(draft.parameters, draft.now).ok_or(Rejection::Stale)?;
+    if !is_due(draft) || !is_of(&job, plan, &placements) {
+        return Err(Rejection::Stale);
+    }
+    let accepted = StartWindow::new(job.ready, job.latest);
+    if accepted.is_empty() {
+        fail(draft, "its latest start has passed without a reservation".into());
+        return Ok(());
+    }
+    let is_accepted = plan.start <= job.latest;
+    let split = draft.job.next_split(plan.shape, !is_accepted);
+    let tolerance = draft.job.reservation_wish().map(|wish| wish.tolerance).unwrap_or_default();
+    let earliest = plan.start.max(job.ready);
+    let window = match is_accepted {
+        true => StartWindow::new(earliest, (earliest + tolerance.max(SLACK)).min(job.latest)),
+        // Sites say from when on they would grant it.
+        false => accepted,
+    };
+    let asked = Asked { job: &job, plan, window, tolerance };
+    let (wanted, placements) = asked.wanted(draft, placements);
+    let lead = draft.parameters.reservation_lead;
+    draft.emit(Happened::ReservationSought { wanted, placements, lead, split: Some(split) });
+    Ok(())
+}
+
+/// Looks for a better division beside the one that is promised, if it still is better.
+pub(super) fn anew(
+    draft: &mut Draft<'_>,
+    plan: &FlexPlan,
+    placements: Vec<Placement>,
+    freed: Vec<SiteName>,
+) -> Result<(), Rejection> {
+    let forward = draft.job.forward(draft.now).ok_or(Rejection::Stale)?;
+    let (job, present) = forward.divided.ok_or(Rejection::Stale)?;
+    let reservation = draft.job.reservation.as_deref().ok_or(Rejection::Stale)?;
+    if !is_of(&job, plan, &placements) {
+        return Err(Rejection::Stale);
+    }
+    let start = plan.start.max(job.ready);
+    let time = job.time_on(&job.shapes[plan.shape], plan.parts.len());
+    let plan = FlexPlan { start, completion: start + time, ..plan.clone() };
+    if start > job.latest || !plan.is_better_than(&present) {
+        return Err(Rejection::Stale);
+    }
+    // On fewer sites, exactly what is planned: anything else may be no better.
+    let last = match plan.completion < present.completion {
+        true => present.completion - time - DurationMs(1),
+        false => start,
+    };
+    let tolerance = reservation.search.job.tolerance;
+    let latest = (start + tolerance.max(SLACK)).min(job.latest).min(last);
+    let window = StartWindow::new(start, latest);
+    let asked = Asked { job: &job, plan: &plan, window, tolerance };
+    let (wanted, placements) = asked.wanted(draft, placements);
+    let split = Split { refused: 0, is_last: false, ..draft.job.next_split(plan.shape, false) };
+    let anew = Some(Box::new(Anew { placements, split }));
+    draft.emit(Happened::ReservationForwardSought { wanted, freed, anew });
+    Ok(())
+}
+
+/// Whether a plan is one of this job, and these are its parts.
+fn is_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
+    let Some(shape) = job.shapes.get(plan.shape) else { return false };
+    let total: u64 = plan.parts.iter().map(|(_, count)| u64::from(*count)).sum();
+    let is_part = |((site, count), placement): (&(SiteName, u32), &Placement)| {
+        placement.site == *site && placement.share == Some(*count)
+    };
+    placements.len() == plan.parts.len()
+        && plan.parts.iter().zip(placements).all(is_part)
+        && total == u64::from(shape.resources.processors)
+}
+
+/// A plan, and what may become of it.
+struct Asked<'a> {
+    job: &'a MetaJob,
+    plan: &'a FlexPlan,
+    window: StartWindow,
+    tolerance: DurationMs,
+}
+
+impl Asked<'_> {
+    /// Each part at its own site, and nowhere else.
+    fn wanted(&self, draft: &Draft<'_>, placements: Vec<Placement>) -> Wanted {
+        let StartWindow { earliest, latest } = self.window;
+        let tolerance = self.tolerance.min(latest.since(earliest));
+        let length = self.job.time_on(&self.job.shapes[self.plan.shape], self.plan.parts.len());
+        let part = |(index, placement): (usize, &Placement)| Part {
+            component: ComponentIndex(index as u32),
+            resources: share_of(&draft.job, placement.share.unwrap_or(0)),
+            length,
+            sites: vec![placement.site.clone()],
+            offset: DurationMs::ZERO,
+        };
+        let mut parts: Vec<Part> = placements.iter().enumerate().map(part).collect();
+        largest_first(&mut parts, MEMORY);
+        let of = |part: &Part| vec![placements[part.component.0 as usize].clone()];
+        let placements = parts.iter().map(of).collect();
+        let windows_max = draft.parameters.reservation_windows;
+        let window = self.window;
+        (Coallocation { parts, window, tolerance, unit: UNIT, windows_max }, placements)
+    }
+}
+
+fn share_of(job: &Job, processors: u32) -> Resources {
+    let whole = job.spec.components.first().map(|component| component.resources.countable());
+    whole.unwrap_or_default().portion(processors)
+}

@@ -1,0 +1,131 @@
+//! How a flexible job is divided over the sites that promise it a start (FlexCo): in which shape,
+//! and into which parts.
+
+use crate::job::parameters::JobParameters;
+use crate::job::spec::Request;
+use crate::job::state::{Job, Reservation};
+use crate::placed::Placement;
+use crate::reserve::flexco::{FlexPlan, MetaJob, Shape, SplitBounds};
+use crate::reserve::{Failure, Reserved, Standing, StartWindow};
+use crate::units::{DurationMs, Timestamp};
+
+/// How often a job is divided anew that was refused what sites seemed to have free.
+const TRIES: u32 = 5;
+
+/// How a flexible job was divided; into which parts its search says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Split {
+    /// In which of its shapes: 0 as it is asked for.
+    pub shape: u32,
+    /// How often it had been refused, when it was divided so.
+    pub refused: u32,
+    /// If it is refused again, it has no start.
+    pub is_last: bool,
+}
+
+/// Another division beside that which is promised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anew {
+    /// By part, and rank of its site: where it would go.
+    pub placements: Vec<Vec<Placement>>,
+    /// The division.
+    pub split: Split,
+}
+
+/// The starts of reservations for these starts of payloads: so long before them that all can come
+/// to their gates, as far as there is time for that. Empty if it is too late.
+pub(in crate::job) fn start_window(
+    accepted: StartWindow,
+    parameters: &JobParameters,
+    now: Timestamp,
+) -> StartWindow {
+    let lead = parameters.reservation_lead;
+    let latest = (accepted.latest - lead).max((now + lead).min(accepted.latest));
+    StartWindow::new((accepted.earliest - lead).max(now), latest)
+}
+
+impl Job {
+    /// What is to be divided, if it is flexible and is to be promised a start. Its times are those
+    /// of the reservations.
+    pub fn divisible(&self, parameters: &JobParameters, now: Timestamp) -> Option<MetaJob> {
+        let wish = self.reservation_wish()?;
+        let window = start_window(wish.window, parameters, now);
+        let tolerance = wish.tolerance.min(window.latest.since(window.earliest));
+        let beside = tolerance + parameters.reservation_lead + parameters.wall_margin;
+        self.to_divide(window, beside)
+    }
+
+    fn to_divide(&self, window: StartWindow, beside: DurationMs) -> Option<MetaJob> {
+        let Request::Flexible(bounds) = &self.spec.request else { return None };
+        let whole = self.spec.components.first()?.resources.countable();
+        let shapes = self.spec.shapes().map(|shape| Shape {
+            resources: whole.portion(shape.processors),
+            run_time: shape.run_time,
+        });
+        Some(MetaJob {
+            shapes: shapes.collect(),
+            ready: window.earliest,
+            latest: window.latest,
+            overhead: self.spec.run.molding.share(),
+            beside,
+            bounds: SplitBounds {
+                least: bounds.least(),
+                most: bounds.most_components().unwrap_or(usize::MAX),
+            },
+        })
+    }
+
+    /// What is promised to a flexible job, and what may be divided anew within these starts.
+    pub(super) fn divided(&self, window: StartWindow) -> Option<(MetaJob, FlexPlan)> {
+        let reservation = self.reservation.as_deref()?;
+        let split = reservation.split?;
+        let (mut parts, mut start, mut length) = (Vec::new(), None, DurationMs::ZERO);
+        for (part, held) in reservation.parts() {
+            let Reserved { site, start: from, .. } = held?;
+            parts.push((site.clone(), part.resources.processors));
+            start = start.max(Some(*from));
+            length = length.max(part.length);
+        }
+        let (start, sites) = (start?, parts.len());
+        let beside = length.0.saturating_sub(self.spec.time_in(split.shape, sites).0);
+        let job = self.to_divide(window, DurationMs(beside))?;
+        let (shape, completion) = (split.shape as usize, start + length);
+        Some((job, FlexPlan { shape, start, completion, parts }))
+    }
+
+    /// The division in one of its shapes that is to be asked for next; `last`: if that is refused,
+    /// it has no start.
+    pub(in crate::job) fn next_split(&self, shape: usize, last: bool) -> Split {
+        let before = self.reservation.as_deref().filter(|before| is_refused(before));
+        let before = before.and_then(|before| before.split).map(|split| split.refused + 1);
+        let refused = before.unwrap_or(0);
+        let is_last = last || refused + 1 >= TRIES;
+        Split { shape: u32::try_from(shape).unwrap_or(u32::MAX), refused, is_last }
+    }
+}
+
+/// Whether sites did not grant what was asked for.
+pub(super) fn is_refused(reservation: &Reservation) -> bool {
+    match reservation.search.standing() {
+        Standing::Failed(failure) => match failure {
+            Failure::Never | Failure::NoCommonStart | Failure::WindowsTried => true,
+            Failure::LostAtTheEnd | Failure::GivenUp => false,
+        },
+        Standing::Asks(_) | Standing::Confirmed => false,
+    }
+}
+
+impl Reservation {
+    /// Whether a flexible job is to be divided anew after this refusal.
+    pub(in crate::job) fn is_divided_anew(&self) -> bool {
+        self.split.is_some_and(|split| !split.is_last) && is_refused(self)
+    }
+
+    /// Another division holds from now on.
+    pub(super) fn divide(&mut self, anew: Option<Anew>) {
+        if let Some(Anew { placements, split }) = anew {
+            self.placements = placements;
+            self.split = Some(split);
+        }
+    }
+}

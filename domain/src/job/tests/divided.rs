@@ -1,0 +1,208 @@
+//! Flexible jobs that are promised a start: divided over their sites, and divided anew.
+
+use std::sync::Arc;
+
+use super::reservations::Story;
+use super::world::site;
+use crate::acquire::{Molding, OtherShape};
+use crate::job::command::{JobCommand, Rejection};
+use crate::job::spec::{Flexible, Request};
+use crate::job::state::{Phase, PhaseKind};
+use crate::placed::Placement;
+use crate::reserve::flexco::FlexPlan;
+use crate::reserve::lease_length;
+use crate::resources::Resources;
+use crate::units::{DurationMs, Timestamp};
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const MINUTE: DurationMs = DurationMs::from_secs(60);
+
+type Told = Result<Vec<&'static str>, Rejection>;
+
+/// Where parts would go: at a site so many.
+type Parts<'a> = &'a [(usize, u32)];
+
+fn placements(parts: Parts<'_>) -> Vec<Placement> {
+    let place = |(at, count): &(usize, u32)| Placement {
+        site: site(*at),
+        sources: Vec::new(),
+        transfer_time: DurationMs::ZERO,
+        share: Some(*count),
+        acquisition: Default::default(),
+    };
+    parts.iter().map(place).collect()
+}
+
+impl Story {
+    /// A job of six processors for an hour, or three for two hours, with an overhead of a fifth,
+    /// and two sites of four.
+    fn divided(flexible: bool) -> Self {
+        let mut story = Self::flexible(1, HOUR + HOUR, 2, flexible);
+        let mut spec = (*story.world.job.spec).clone();
+        spec.request = Request::Flexible(Flexible::default());
+        spec.components[0].resources = Resources::processors(6);
+        let shapes = vec![OtherShape { processors: 3, run_time: HOUR + HOUR }];
+        spec.run.molding = Molding { overhead: 20, shapes };
+        story.world.job.spec = Arc::new(spec);
+        story
+    }
+
+    /// So long after the earliest start that it accepts, in a shape, so many at which site.
+    fn plan(&self, shape: usize, after: DurationMs, parts: Parts<'_>) -> FlexPlan {
+        let job = self.world.job.divisible(&self.world.parameters, self.world.now).unwrap();
+        let start = self.start() + after;
+        let time = job.shapes.get(shape).map(|shape| job.time_on(shape, parts.len()));
+        let parts: Vec<_> = parts.iter().map(|(at, count)| (site(*at), *count)).collect();
+        FlexPlan { shape, start, completion: start + time.unwrap_or_default(), parts }
+    }
+
+    fn divide(&mut self, after: DurationMs, parts: Parts<'_>) -> Told {
+        let (plan, placements) = (self.plan(0, after, parts), placements(parts));
+        self.world.tell(JobCommand::Divide { plan, placements })
+    }
+
+    fn divide_anew(&mut self, shape: usize, after: DurationMs, parts: Parts<'_>) -> Told {
+        let (plan, placements) = (self.plan(shape, after, parts), placements(parts));
+        self.world.tell(JobCommand::DivideAnew { plan, placements, freed: vec![site(0)] })
+    }
+
+    /// Promised four and two from an hour after the earliest start that it accepts.
+    fn promised(flexible: bool) -> Self {
+        let mut story = Self::divided(flexible);
+        assert_eq!(story.divide(HOUR, &[(0, 4), (1, 2)]).unwrap(), ["ReservationSought"]);
+        story.ask_all();
+        assert_eq!(story.world.phase(), PhaseKind::Placed);
+        story
+    }
+
+    fn shares(&self) -> Vec<(usize, u32)> {
+        let placed = self.world.job.components.iter().filter_map(|c| c.placement.as_ref());
+        let at = |placement: &Placement| (0..2).find(|at| site(*at) == placement.site).unwrap();
+        placed.map(|placement| (at(placement), placement.share.unwrap())).collect()
+    }
+}
+
+#[test]
+fn each_part_of_a_flexible_job_gets_a_reservation_as_long_as_it_runs() {
+    let story = Story::promised(false);
+    let (job, parameters) = (&story.world.job, &story.world.parameters);
+    assert_eq!(story.shares(), [(0, 4), (1, 2)]);
+    assert_eq!(story.held().len(), 2);
+    let over_sites = HOUR + DurationMs(HOUR.0 / 5);
+    assert_eq!(job.wall_time(), over_sites, "it spans sites");
+    let (lead, margin) = (parameters.reservation_lead, parameters.wall_margin);
+    let lasts = lease_length(MINUTE, DurationMs::ZERO, lead, over_sites, margin);
+    for component in &job.components {
+        let promised = component.acquisition().promised().unwrap();
+        assert_eq!(promised.to.since(promised.from), lasts);
+    }
+    let names: Vec<_> = job.indexed().filter_map(|(index, _)| job.name_of(index)).collect();
+    assert_eq!(names, ["c0-1", "c0-2"]);
+    assert_eq!(job.promised_start(), Some(story.start() + HOUR + lead));
+}
+
+#[test]
+fn what_sites_do_not_grant_is_divided_anew_but_not_for_ever() {
+    let mut story = Story::divided(false);
+    story.take_all();
+    for _ in 0..4 {
+        story.divide(DurationMs::ZERO, &[(0, 4), (1, 2)]).unwrap();
+        story.ask_all();
+        let Phase::Queued { not_before, .. } = story.world.job.phase else { panic!() };
+        assert!(not_before > story.world.now, "not at once");
+        assert!(story.world.job.reservation_asked_at() <= Some(story.world.now), "nobody waits");
+        story.world.now = not_before;
+    }
+    story.divide(DurationMs::ZERO, &[(0, 4), (1, 2)]).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Failed);
+    assert!(story.held().is_empty());
+}
+
+#[test]
+fn a_start_beyond_the_window_is_asked_for_so_that_sites_say_when() {
+    let mut story = Story::divided(false);
+    story.take(0, DurationMs::ZERO, HOUR + HOUR + HOUR);
+    story.divide(HOUR + HOUR + HOUR, &[(0, 4), (1, 2)]).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Failed);
+    let lead = story.world.parameters.reservation_lead;
+    let next = story.start() + HOUR + HOUR + HOUR + lead;
+    assert_eq!(story.world.job.reservation_refused_until(), Some(next));
+}
+
+#[test]
+fn a_better_division_is_promised_once_all_of_it_is_had() {
+    let mut story = Story::promised(true);
+    let (late, before) = (story.world.job.promised_start(), story.held());
+    // Four of the first site are held from then on by the job itself.
+    assert_eq!(
+        story.divide_anew(0, DurationMs::ZERO, &[(0, 2), (1, 4)]),
+        Ok(vec!["ReservationForwardSought"])
+    );
+    let (question, ask) = story.question().unwrap();
+    let outcome = story.outcome(&ask);
+    story.tell(question, outcome).unwrap();
+    assert_eq!(story.world.job.promised_start(), late, "not all of it is confirmed");
+    story.take_all();
+    story.ask_all();
+    assert_eq!((story.world.job.promised_start(), story.held()), (late, before), "refused");
+    assert_eq!(story.shares(), [(0, 4), (1, 2)]);
+}
+
+#[test]
+fn another_shape_at_one_site_takes_the_place_of_two_parts() {
+    let mut story = Story::promised(true);
+    let before = story.held();
+    // Three of the second site have room beside the two that it holds: no, but before them.
+    story.world.now = story.start() - HOUR;
+    let early = DurationMs::ZERO;
+    let slower = story.divide_anew(1, early, &[(1, 3)]);
+    assert_eq!(slower, Ok(vec!["ReservationForwardSought"]), "complete at two, not at 2:12");
+    story.ask_all();
+    assert_eq!(story.shares(), [(0, 4), (1, 2)], "no room for both");
+    assert_eq!(story.held(), before);
+}
+
+#[test]
+fn a_job_that_is_divided_anew_runs_as_long_as_its_shape_says() {
+    let mut story = Story::divided(true);
+    story.divide(HOUR + DurationMs(50 * MINUTE.0), &[(0, 4), (1, 2)]).unwrap();
+    story.ask_all();
+    let before = story.held();
+    // Over before the others begin, and so beside them.
+    let mut spec = (*story.world.job.spec).clone();
+    spec.run.molding.shapes[0].run_time = HOUR + DurationMs(HOUR.0 / 2);
+    story.world.job.spec = Arc::new(spec);
+    story.divide_anew(1, DurationMs::ZERO, &[(1, 3)]).unwrap();
+    story.ask_all();
+    assert_eq!(story.shares(), [(1, 3)]);
+    let job = &story.world.job;
+    assert_eq!(job.wall_time(), HOUR + DurationMs(HOUR.0 / 2), "one site has no overhead");
+    assert_eq!(job.name_of(crate::ids::ComponentIndex(0)).unwrap(), "c0");
+    assert_eq!(story.held().len(), 1);
+    assert!(story.held().iter().all(|serial| !before.contains(serial)), "the old went back");
+}
+
+#[test]
+fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
+    let mut story = Story::divided(true);
+    for parts in [&[(0, 4), (1, 3)][..], &[(0, 4)], &[]] {
+        assert_eq!(story.divide(HOUR, parts), Err(Rejection::Stale), "{parts:?}");
+    }
+    let plan = story.plan(0, HOUR, &[(0, 4), (1, 2)]);
+    let elsewhere = placements(&[(1, 4), (0, 2)]);
+    let told = story.world.tell(JobCommand::Divide { plan, placements: elsewhere });
+    assert_eq!(told, Err(Rejection::Stale));
+    let mut story = Story::promised(true);
+    for (shape, after) in [(0, HOUR), (2, DurationMs::ZERO), (0, HOUR + MINUTE)] {
+        let told = story.divide_anew(shape, after, &[(0, 4), (1, 2)]);
+        assert_eq!(told, Err(Rejection::Stale), "{shape} {after}");
+    }
+    let later = story.divide_anew(1, MINUTE, &[(0, 3)]);
+    assert_eq!(later, Ok(vec!["ReservationForwardSought"]), "earlier complete by eleven minutes");
+    let mut story = Story::promised(false);
+    let told = story.divide_anew(0, DurationMs::ZERO, &[(0, 4), (1, 2)]);
+    assert_eq!(told, Err(Rejection::Stale), "its user did not allow it");
+    assert_eq!(story.world.job.forward(Timestamp(0)), None);
+}

@@ -1,0 +1,35 @@
+//! How a flexible job would be divided that is not submitted, in words.
+
+use cospan_actors::coallocator::Division;
+use cospan_domain::ids::SiteName;
+use cospan_domain::job::spec::{JobSpec, Request};
+
+use crate::api::v1::Instant;
+use crate::api::v1::split::SplitReport;
+
+/// Whether a job is divided over the sites that promise it a start, at once.
+pub(super) fn is_to_be(spec: &JobSpec) -> bool {
+    let wish = spec.run.reservation.as_ref();
+    matches!(spec.request, Request::Flexible(_))
+        && wish.is_some_and(|wish| wish.reserve_after.is_none())
+}
+
+/// What sites would promise it now.
+pub(super) fn told(spec: &JobSpec, division: &Result<Division, String>) -> String {
+    let Division { shape, start, is_accepted, parts } = match division {
+        Ok(division) => division,
+        Err(reason) => return format!("no site would promise it a start now: {reason}"),
+    };
+    let processors = parts.iter().map(|(_, count)| count).sum();
+    let split = SplitReport::in_shape(spec, *shape, processors, parts.len());
+    let part = |(site, count): &(SiteName, u32)| format!("{count} at {site}");
+    let parts = parts.iter().map(part).collect::<Vec<_>>().join(", ");
+    let start = Instant(*start);
+    match is_accepted {
+        true => format!("sites would promise it a start at {start}: {split}: {parts}"),
+        false => format!(
+            "no site would promise it a start within its window; the earliest would be {start}: \
+             {split}: {parts}"
+        ),
+    }
+}
