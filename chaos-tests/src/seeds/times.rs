@@ -5,6 +5,7 @@
 //! from after the record was durable. Judged are runs in which one control plane lived
 //! throughout, so that its clock was never another, and jobs that started once.
 
+use cospan_domain::ids::Attempt;
 use cospan_domain::job::accounting::Accounting;
 use cospan_domain::job::state::{Job, Setbacks};
 use cospan_domain::runner::RestartScope;
@@ -37,6 +38,9 @@ pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
         let parts = truth.parts.iter();
         parts.map(|part| u64::from(part.0) * until(part).since(placed).0).sum::<u64>()
     };
+    // Who held processors too long for others gave them back, and was claimed again.
+    let is_again = job.components.iter().any(|component| component.attempt > Attempt(1));
+    let held_before = if is_again { instants.wasted_in_round_ms } else { 0 };
     let from_submission = |at: Timestamp| at.since(job.submitted_at).0;
     let started = instants.started.unwrap_or_default();
     let within = [
@@ -59,7 +63,7 @@ pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
         (
             "processor time gained",
             stated.gained_processor_ms,
-            gained(|part| part.1),
+            gained(|part| part.1).saturating_sub(held_before),
             gained(|part| part.2),
         ),
     ];

@@ -28,12 +28,15 @@ pub struct Instants {
     /// Sum of the times spent in the placement queue.
     pub total_placement_time: DurationMs,
     /// Processor-milliseconds between placement and the moment from which on a component held
-    /// its processors at its site, in rounds that started: others could use them.
+    /// its processors at its site until it began, in rounds that started, less those that it held
+    /// before and gave back: others could use them.
     pub gained_processor_ms: u64,
     /// Processor-milliseconds held without running: from that moment until the payload began or
     /// the attempt was over, also in rounds that failed. What was over before its wrapper came to
     /// its gate is not known to have held anything.
     pub wasted_processor_ms: u64,
+    /// Of these, those held in the latest round.
+    pub wasted_in_round_ms: u64,
     /// Bytes that were to be moved for it, as placed.
     pub transfer_volume: Bytes,
 }

@@ -299,6 +299,7 @@ impl Draw {
             gained_processor_ms: self.n64(),
             total_placement_time: DurationMs(self.n64()),
             wasted_processor_ms: self.n64(),
+            wasted_in_round_ms: self.n64(),
             transfer_volume: Bytes(self.n64()),
         }
     }

@@ -1,6 +1,7 @@
 //! Attempts, from their submission to their end.
 
-use super::{count_waste_of, renew, with};
+use super::cost::count_waste_of;
+use super::{renew, with};
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::event::Happened;
 use crate::job::state::{Began, Component, Ending, Job, Run, Waits};

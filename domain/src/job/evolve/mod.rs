@@ -2,10 +2,13 @@
 
 mod attempts;
 mod claims;
+mod cost;
 mod reservations;
 mod restarts;
 
 use std::sync::Arc;
+
+use cost::{count_gain, count_waste};
 
 use crate::ids::{Attempt, ComponentIndex, Round};
 use crate::job::event::{Happened, JobEvent};
@@ -187,6 +190,7 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
     job.next_claim = None;
     job.preempting.clear();
     let instants = &mut job.instants;
+    instants.wasted_in_round_ms = 0;
     instants.first_placed.get_or_insert(at);
     instants.placed = Some(at);
     instants.first_start_estimate.get_or_insert(start);
@@ -247,38 +251,6 @@ fn collect(job: &mut Job, what: &Happened) {
         }
         _ => {}
     }
-}
-
-/// PGT in processors x time (KOALA, section 3): from placement until a site's batch system starts
-/// a component on them, others can use its processors.
-fn count_gain(job: &mut Job) {
-    let Some(placed) = job.instants.placed else { return };
-    let gained = job.indexed().map(|(index, component)| {
-        let free_for = component.held_since.map_or(0, |held| held.since(placed).0);
-        u64::from(job.processors_of(index)).saturating_mul(free_for)
-    });
-    let gained = gained.fold(0, u64::saturating_add);
-    let sum = &mut job.instants.gained_processor_ms;
-    *sum = sum.saturating_add(gained);
-}
-
-/// What all components hold without a payload, until now.
-fn count_waste(job: &mut Job, at: Timestamp) {
-    for index in (0..job.components.len()).map(|index| ComponentIndex(index as u32)) {
-        count_waste_of(job, index, at);
-    }
-}
-
-/// PWT in processors x time (KOALA, section 3): from where gaining ends until the payload begins
-/// or the attempt is over, a component holds processors in vain. Counts until now, and from now on.
-fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
-    let processors = u64::from(job.processors_of(index));
-    let held = job.components.get_mut(index.0 as usize).and_then(|c| c.held_since.as_mut());
-    let Some(held) = held else { return };
-    let wasted = processors.saturating_mul(at.since(*held).0);
-    *held = at;
-    let sum = &mut job.instants.wasted_processor_ms;
-    *sum = sum.saturating_add(wasted);
 }
 
 fn count_setback(job: &mut Job, why: &AbortCause) {

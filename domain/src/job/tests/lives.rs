@@ -18,7 +18,7 @@ use crate::runner::RestartScope;
 use crate::units::DurationMs;
 
 #[derive(Debug, Clone)]
-enum Blow {
+pub(super) enum Blow {
     Place(bool),
     Submit(usize, u8),
     LookUp(usize, bool),
@@ -36,7 +36,7 @@ enum Blow {
     Pass(u64),
 }
 
-fn blow() -> impl Strategy<Value = Blow> {
+pub(super) fn blow() -> impl Strategy<Value = Blow> {
     let index = 0..3usize;
     prop_oneof![
         2 => any::<bool>().prop_map(Blow::Place),
@@ -81,7 +81,7 @@ fn answer(kind: u8) -> SubmitAnswer {
     }
 }
 
-fn strike(world: &mut World, blow: &Blow) {
+pub(super) fn strike(world: &mut World, blow: &Blow) {
     let attempt = |world: &World, index: usize| world.attempt(index);
     let at = |index: usize| ComponentIndex(index as u32);
     let command = match *blow {
@@ -172,7 +172,7 @@ fn claim(world: &World, mask: u8, moves: bool) -> JobCommand {
 }
 
 /// Everything goes well from here on: does what is due, sees what is to be seen.
-fn behave(world: &mut World) {
+pub(super) fn behave(world: &mut World) {
     let _ = world.tell(JobCommand::Thaw(key()));
     let _ = world.tell(JobCommand::Release(key()));
     for _ in 0..400 {

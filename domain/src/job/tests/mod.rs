@@ -4,6 +4,7 @@ mod abandon;
 mod accounting;
 mod claims;
 mod common_start;
+mod cost;
 mod deadlock;
 mod divided;
 mod forward;

@@ -12,7 +12,7 @@ const LIMITS: QueueLimits =
     QueueLimits { deadline: DurationMs(36_000_000), max_hold: DurationMs(300_000) };
 
 /// A job of so many components, all of which wait in queues.
-fn waiting(components: usize) -> World {
+pub(super) fn waiting(components: usize) -> World {
     let mut world = World::new(spec(components));
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place();

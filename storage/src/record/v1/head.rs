@@ -174,6 +174,7 @@ wire_struct!(Instants = state::Instants {
     total_placement_time: u64,
     gained_processor_ms: u64,
     wasted_processor_ms: u64,
+    wasted_in_round_ms: u64,
     transfer_volume: u64,
 });
 

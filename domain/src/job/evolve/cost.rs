@@ -1,0 +1,44 @@
+//! What a job has cost so far, in processors x time.
+//!
+//! From the placement of a round that starts to the begin of a payload, the processors of its
+//! component are either held or left to others: wasted is what was held, gained is the rest. What
+//! a round holds that does not start is wasted too, and nothing is gained by it.
+
+use crate::ids::ComponentIndex;
+use crate::job::state::Job;
+use crate::units::Timestamp;
+
+/// PGT in processors x time (KOALA, section 3): from placement until a site's batch system starts
+/// a component on them for the last time, others can use its processors, but while it held some
+/// that it gave back.
+pub(super) fn count_gain(job: &mut Job) {
+    let Some(placed) = job.instants.placed else { return };
+    let until_held = job.indexed().map(|(index, component)| {
+        let length = component.held_since.map_or(0, |held| held.since(placed).0);
+        u64::from(job.processors_of(index)).saturating_mul(length)
+    });
+    let until_held = until_held.fold(0, u64::saturating_add);
+    let instants = &mut job.instants;
+    let gained = until_held.saturating_sub(instants.wasted_in_round_ms);
+    instants.gained_processor_ms = instants.gained_processor_ms.saturating_add(gained);
+}
+
+/// What all components hold without a payload, until now.
+pub(super) fn count_waste(job: &mut Job, at: Timestamp) {
+    for index in (0..job.components.len()).map(|index| ComponentIndex(index as u32)) {
+        count_waste_of(job, index, at);
+    }
+}
+
+/// PWT in processors x time (KOALA, section 3): from where gaining ends until the payload begins
+/// or the attempt is over, a component holds processors in vain. Counts until now, and from now on.
+pub(super) fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
+    let processors = u64::from(job.processors_of(index));
+    let held = job.components.get_mut(index.0 as usize).and_then(|c| c.held_since.as_mut());
+    let Some(held) = held else { return };
+    let wasted = processors.saturating_mul(at.since(*held).0);
+    *held = at;
+    let instants = &mut job.instants;
+    instants.wasted_processor_ms = instants.wasted_processor_ms.saturating_add(wasted);
+    instants.wasted_in_round_ms = instants.wasted_in_round_ms.saturating_add(wasted);
+}

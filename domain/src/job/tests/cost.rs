@@ -1,0 +1,159 @@
+//! Processors of a round are held or left to others, and nothing is counted as both.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::lives::{Blow, behave, blow, strike};
+use super::queued::waiting;
+use super::world::{World, flexible, spec};
+use crate::acquire::{Acquisition, QueueLimits};
+use crate::ids::{ComponentIndex, LrmId};
+use crate::job::command::{Inputs, Sighting, SubmitAnswer};
+use crate::job::event::{Happened, JobEvent};
+use crate::job::evolve::evolve;
+use crate::job::state::{Job, PhaseKind};
+use crate::runner::RestartScope;
+use crate::units::{DurationMs, Timestamp};
+
+/// What a job came to, told by its events alone, in processors x time.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Costs {
+    /// Each stretch from a site's start to the begin of the payload or the attempt's end.
+    held: u64,
+    /// In rounds that started, from placement to there; in others and of restarts what was held.
+    whole: u64,
+}
+
+#[derive(Default)]
+struct Watch {
+    costs: Costs,
+    placed: Timestamp,
+    is_decided: bool,
+    /// Since when they hold processors that they have not begun on.
+    since: BTreeMap<ComponentIndex, Timestamp>,
+    /// What each has held in the round, and since the start was decided which are yet to begin.
+    held: BTreeMap<ComponentIndex, u64>,
+    to_begin: Vec<ComponentIndex>,
+}
+
+impl Watch {
+    /// Before the event is applied.
+    fn see(&mut self, job: &Job, event: &JobEvent) {
+        match &event.what {
+            Happened::JobPlaced { .. } => {
+                self.close_round();
+                (self.placed, self.is_decided) = (event.at, false);
+            }
+            Happened::ComponentReady { component, .. } => {
+                self.since.entry(*component).or_insert(event.at);
+            }
+            Happened::GoDecided { .. } => {
+                self.is_decided = true;
+                self.to_begin = self.since.keys().copied().collect();
+            }
+            Happened::ComponentBegan { component, .. } => self.release(job, *component, event.at),
+            Happened::AttemptEnded { component, attempt, .. }
+                if job.components[component.0 as usize].attempt == *attempt =>
+            {
+                self.release(job, *component, event.at);
+            }
+            _ => {}
+        }
+    }
+
+    fn release(&mut self, job: &Job, index: ComponentIndex, at: Timestamp) {
+        let Some(since) = self.since.remove(&index) else { return };
+        let processors = u64::from(job.processors_of(index));
+        let held = processors * at.since(since).0;
+        self.costs.held += held;
+        let starts = self.to_begin.iter().position(|of| *of == index);
+        if let Some(of) = starts {
+            self.to_begin.swap_remove(of);
+            self.held.remove(&index);
+            self.costs.whole += processors * at.since(self.placed).0;
+        } else if self.is_decided {
+            self.costs.whole += held;
+        } else {
+            *self.held.entry(index).or_default() += held;
+        }
+    }
+
+    /// What its round held that never came to a start.
+    fn close_round(&mut self) {
+        self.costs.whole += std::mem::take(&mut self.held).into_values().sum::<u64>();
+    }
+}
+
+fn told(start: &Job, events: &[JobEvent]) -> Costs {
+    let (mut job, mut watch) = (start.clone(), Watch::default());
+    for event in events {
+        watch.see(&job, event);
+        evolve(&mut job, event);
+    }
+    watch.close_round();
+    watch.costs
+}
+
+fn counted(job: &Job) -> Costs {
+    let instants = &job.instants;
+    let held = instants.wasted_processor_ms;
+    Costs { held, whole: held + instants.gained_processor_ms }
+}
+
+/// Blows under which many rounds wait in queues, give back and come to a start.
+fn blows() -> impl Strategy<Value = Vec<Blow>> {
+    let more = prop_oneof![
+        4 => (0..3usize).prop_map(|index| Blow::See(index, 2)),
+        2 => (0..3usize).prop_map(|index| Blow::See(index, 6)),
+        2 => Just(Blow::Inputs(1)),
+        4 => (0..3usize).prop_map(|index| Blow::Submit(index, 4)),
+        1 => (100..400u64).prop_map(Blow::Pass),
+    ];
+    proptest::collection::vec(prop_oneof![blow(), more], 0..160)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn what_is_gained_and_wasted_is_the_whole_of_each_round(
+        components in 0..4usize,
+        queued in any::<bool>(),
+        alone in any::<bool>(),
+        blows in blows(),
+    ) {
+        let mut spec = if components == 0 { flexible() } else { spec(components) };
+        spec.max_retries = 2;
+        spec.run.restart_scope = if alone { RestartScope::Component } else { RestartScope::Job };
+        let mut world = World::new(spec);
+        if queued {
+            let (deadline, max_hold) = (DurationMs::from_secs(3_600), DurationMs::from_secs(300));
+            world.acquisition = Acquisition::Queue(QueueLimits { deadline, max_hold });
+        }
+        let start = world.job.clone();
+        blows.iter().for_each(|blow| strike(&mut world, blow));
+        behave(&mut world);
+        prop_assert!(world.job.is_final(), "stuck: {:?}", world.job);
+        prop_assert_eq!(counted(&world.job), told(&start, &world.events));
+    }
+}
+
+#[test]
+fn what_was_held_and_given_back_is_not_gained_too() {
+    let mut world = waiting(2);
+    world.pass(100);
+    world.see(0, Sighting::Ready("n".into()));
+    world.pass(300);
+    assert_eq!(world.look(Inputs::Here), ["ClaimGivenBack", "StartDeferred"]);
+    world.see(0, Sighting::Void);
+    assert_eq!(world.look(Inputs::Here), ["ComponentsClaimed"]);
+    world.submit(0, SubmitAnswer::Accepted(LrmId::new("2").unwrap()));
+    world.pass(50);
+    world.see_all(Sighting::Ready("n".into()));
+    assert_eq!(world.phase(), PhaseKind::Starting);
+    let instants = &world.job.instants;
+    assert_eq!(instants.wasted_processor_ms, 2 * 300_000);
+    // 450 s from placement to the start, of two processors each.
+    assert_eq!(instants.gained_processor_ms, 2 * 2 * 450_000 - 2 * 300_000);
+}
