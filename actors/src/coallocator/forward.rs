@@ -235,7 +235,7 @@ fn cause(plan: &PartsPlan, freed: &BTreeSet<SiteName>) -> Vec<SiteName> {
 
 /// What the sites that take reservations have free, as they publish it. Who does not answer offers
 /// nothing.
-async fn free_times(
+pub(super) async fn free_times(
     shared: &Shared,
     grid: &GridSnapshot,
     span: Span,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::acquire::InvalidWish;
+use crate::acquire::{InvalidPreferences, InvalidWish};
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
 use crate::labels::{Constraint, Labels};
@@ -316,6 +316,8 @@ pub enum SpecError {
     Runner(#[from] RunnerError),
     #[error(transparent)]
     Reservation(#[from] InvalidWish),
+    #[error(transparent)]
+    Preferences(#[from] InvalidPreferences),
 }
 
 impl JobSpec {
@@ -345,6 +347,7 @@ impl JobSpec {
         }
         self.validate_run()?;
         self.validate_reservation()?;
+        self.validate_preferences()?;
         self.validate_flexible()
     }
 

@@ -7,10 +7,13 @@
 mod forward;
 mod needed;
 mod notices;
+mod preferred;
 mod unreserved;
 
 pub use forward::Forward;
 pub use notices::{NoticeKind, Notices, StartNotice};
+pub use preferred::Outlook;
+pub(crate) use preferred::{Lease, begin_window};
 pub use unreserved::Unreserved;
 
 use crate::acquire::{Acquisition, Promised, ReservationWish};

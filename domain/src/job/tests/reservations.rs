@@ -104,7 +104,11 @@ impl Story {
         };
         let sites: Vec<Placement> = self.sites.keys().map(to).collect();
         let candidates = vec![sites; self.components];
-        self.world.tell(JobCommand::Reserve { candidates, unreserved: Vec::new() })
+        self.world.tell(JobCommand::Reserve {
+            candidates,
+            unreserved: Vec::new(),
+            rankings: Vec::new(),
+        })
     }
 
     pub(super) fn question(&self) -> Option<(u32, Ask)> {

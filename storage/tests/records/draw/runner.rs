@@ -34,6 +34,7 @@ impl Draw {
             },
             weights: self.maybe(Self::weights),
             reservation: self.maybe(Self::wish),
+            preferences: self.maybe(Self::preferences),
             within: self.maybe(Self::name),
         }
     }
