@@ -21,16 +21,16 @@ use crate::world::cluster::{ClusterSpec, LocalJob};
 use crate::world::ledger::Deed;
 use crate::world::{Pace, World};
 
-const BEGINS: Timestamp = Timestamp(1_000_000_000);
+pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const MINUTE: DurationMs = DurationMs(60_000);
 
-fn minutes(count: u64) -> DurationMs {
+pub(super) fn minutes(count: u64) -> DurationMs {
     DurationMs(count * MINUTE.0)
 }
 
 /// Two sites of 8 processors that grant reservations, all of them in use by a local job that
 /// was to run for four hours: it runs for so many minutes.
-fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
+pub(super) fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
     let site = |(name, runs): (&str, u64)| ClusterSpec {
         name: SiteName::new(name).unwrap(),
         nodes: 8,
@@ -59,7 +59,7 @@ fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
 }
 
 /// Components of six processors, for ten minutes, within ten hours from now.
-fn wide(components: usize, flexible: bool) -> JobSpec {
+pub(super) fn wide(components: usize, flexible: bool) -> JobSpec {
     let mut spec = job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
     let wish = ReservationWish { window, tolerance: MINUTE, flexible, ..Default::default() };
@@ -78,13 +78,18 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
 }
 
 /// What became of a job, and each start that it was promised.
-struct Story {
-    job: Arc<Job>,
-    promised: Vec<Timestamp>,
+pub(super) struct Story {
+    pub(super) job: Arc<Job>,
+    pub(super) promised: Vec<Timestamp>,
 }
 
 /// Runs a job through control planes that die at these times.
-fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) -> Story {
+pub(super) fn run(
+    environment: &SimEnvironment,
+    spec: &JobSpec,
+    deaths: &[u64],
+    seed: u64,
+) -> Story {
     let mut deaths = deaths.iter().map(|secs| BEGINS + DurationMs::from_secs(*secs));
     let mut begins = BEGINS;
     let promised = Arc::new(Mutex::new(Vec::new()));
@@ -123,7 +128,7 @@ fn note(seen: &Mutex<Vec<Timestamp>>, start: Option<Timestamp>) {
 }
 
 /// When payloads began.
-fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
+pub(super) fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
     environment.world.read(|world| {
         let entries = world.ledger().entries();
         entries.iter().filter(|entry| entry.deed == Deed::Began).map(|entry| entry.at).collect()
@@ -131,7 +136,7 @@ fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
 }
 
 /// Reservations that sites hold.
-fn held(world: &World) -> usize {
+pub(super) fn held(world: &World) -> usize {
     world.sites().iter().flat_map(|site| site.leases()).count()
 }
 

@@ -16,8 +16,8 @@ use crate::api::v1::explain::{
     BidReport, ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport,
     RefusedReport, TransferReport, WithheldReport,
 };
-use crate::api::v1::ranking::RankingReport;
 use crate::api::v1::happened::{Names, abort_cause};
+use crate::api::v1::ranking::RankingReport;
 use crate::serve::{promised, verdicts, waits};
 
 /// How far a copy of some content has come on its way to a site.

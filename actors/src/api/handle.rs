@@ -145,7 +145,7 @@ impl ControlPlane {
 
     /// Checks a submission on the caller's thread, so that the intake need not, and gives it
     /// the class that the rules have for it. With that class: what it asks of sites.
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         index: usize,
         by: &KeyName,

@@ -21,6 +21,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
 use super::forward::free_times;
+use super::grid::GridMaker;
 use crate::chaos::{self, Point};
 use crate::job::Order;
 use crate::shared::Shared;
@@ -129,8 +130,19 @@ impl CoAllocator {
     }
 }
 
+/// How the sites would be ranked now that a job may ask, by component; nothing if it does not say
+/// by what. Nobody reserves anything.
+pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
+    let Some(wish) = job.reservation_wish().filter(|_| job.ranks_sites()) else {
+        return Vec::new();
+    };
+    let grid = GridMaker::default().snapshot(shared);
+    let mut candidates = Candidates::of(shared, job, &grid).reserved;
+    ranked(shared, &job.spec, wish, &mut candidates, &grid).await
+}
+
 /// Puts the sites that a job with preferences may ask, by component, in order; says how.
-pub(super) async fn ranked(
+async fn ranked(
     shared: &Shared,
     spec: &JobSpec,
     wish: ReservationWish,

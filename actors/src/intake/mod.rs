@@ -13,3 +13,4 @@ mod tests;
 
 pub use actor::{Command, Intake};
 pub(crate) use sharing::Names;
+pub(crate) use submit::new_job;

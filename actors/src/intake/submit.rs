@@ -236,7 +236,8 @@ impl Groups {
     }
 }
 
-fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) -> Job {
+/// A job that was just submitted.
+pub(crate) fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) -> Job {
     Job {
         id,
         owner,

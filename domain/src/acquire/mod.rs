@@ -14,9 +14,7 @@ mod wish;
 pub use lane::{Lane, LaneWords, Lanes, Partition, most_of_any};
 pub use obtainable::{Ask, Experience, Got, Obtainable, Waited};
 pub use options::{AcquisitionMode, AcquisitionOptions};
-pub use preferences::{
-    Benchmark, InvalidPreferences, Objective, Preferences, Score, Scores,
-};
+pub use preferences::{Benchmark, InvalidPreferences, Objective, Preferences, Score, Scores};
 pub use wish::{InvalidWish, ReservationWish};
 
 use crate::ids::{InstanceId, JobId};

@@ -13,6 +13,7 @@ mod notices;
 mod outputs;
 mod queued;
 mod quota;
+mod ranked;
 mod reservations;
 mod restarts;
 mod stories;

@@ -66,7 +66,8 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
     let candidates = vec![Vec::new(), Vec::new()];
     let unreserved = vec![vec![at(7)], vec![at(7)]];
     story.world.job.phase = Phase::Queued { since: story.world.now, not_before: Timestamp(0) };
-    let told = story.world.tell(JobCommand::Reserve { candidates, unreserved, rankings: Vec::new() });
+    let told =
+        story.world.tell(JobCommand::Reserve { candidates, unreserved, rankings: Vec::new() });
     assert_eq!(told.unwrap(), ["JobFailed"]);
 }
 

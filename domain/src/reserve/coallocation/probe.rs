@@ -86,8 +86,9 @@ impl Search {
                 Some(self.create_at(0, site, self.window_to_probe(*rank)))
             }
             Probing::Cancel(_) | Probing::Release => granted.last().map(cancel),
-            Probing::Confirm => granted.first().map(|Reserved { site, serial, .. }| {
-                Ask::Confirm { site: site.clone(), serial: *serial }
+            Probing::Confirm => granted.first().map(|Reserved { site, serial, .. }| Ask::Confirm {
+                site: site.clone(),
+                serial: *serial,
             }),
         }
     }

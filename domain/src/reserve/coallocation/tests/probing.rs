@@ -10,8 +10,7 @@ use crate::reserve::candidates::{Candidate, Found, Ranking};
 type Known = (&'static str, u64, u64, Option<u64>);
 
 /// Taken until 9:12, 9:03 and 9:00; what starts last is done first.
-const THREE: [Known; 3] =
-    [("A", 12, 3, Some(10)), ("B", 3, 3, Some(30)), ("C", 0, 3, Some(60))];
+const THREE: [Known; 3] = [("A", 12, 3, Some(10)), ("B", 3, 3, Some(30)), ("C", 0, 3, Some(60))];
 
 fn ranking(objective: Objective, most: u32, sites: &[Known]) -> Ranking {
     let candidates = sites.iter().map(|(name, _, stage_in, run)| Candidate {
