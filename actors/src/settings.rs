@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::acquire::Scores;
 use cospan_domain::ids::{HostName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
@@ -26,6 +27,8 @@ pub struct Settings {
     pub quotas: BTreeMap<SiteName, Quota>,
     /// What each processor of a site does, where somebody said.
     pub powers: BTreeMap<SiteName, Mflops>,
+    /// Results of sites in benchmarks, where somebody said.
+    pub scores: BTreeMap<SiteName, Scores>,
     /// Placement queues.
     pub queue: cospan_domain::queue::QueueParameters,
     /// Which class a job gets, and which may be asked for; the first rule that matches speaks.

@@ -64,7 +64,7 @@ pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment 
 }
 
 /// Components of six processors, for ten minutes, within ten hours from now.
-fn wide(components: usize, flexible: bool) -> JobSpec {
+pub(super) fn wide(components: usize, flexible: bool) -> JobSpec {
     let mut spec = job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
     let wish = ReservationWish { window, tolerance: MINUTE, flexible, ..Default::default() };

@@ -31,6 +31,8 @@ mod probe_tests;
 #[cfg(test)]
 mod queued_tests;
 #[cfg(test)]
+mod ranked_tests;
+#[cfg(test)]
 mod restart_tests;
 #[cfg(test)]
 mod retention_tests;

@@ -15,6 +15,7 @@ pub fn default_settings() -> Settings {
         history_seed: Default::default(),
         quotas: BTreeMap::new(),
         powers: BTreeMap::new(),
+        scores: BTreeMap::new(),
         queue: Default::default(),
         classes: Vec::new(),
         information_expiry: DurationMs::from_secs(60),

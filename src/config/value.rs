@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cospan_domain::acquire::Scores;
 use cospan_domain::ids::{HostName, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
@@ -300,6 +301,21 @@ impl Value for BTreeMap<Arc<str>, u64> {
 
     fn show(&self) -> String {
         show_entries(self.iter().map(|(key, count)| (key, count.to_string())))
+    }
+}
+
+/// Results of benchmarks: `{ linpack = 38.4 }`.
+impl Value for Scores {
+    fn form() -> String {
+        "a table like { linpack = 38.4 }".into()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, String> {
+        entries(value, numbers::score)
+    }
+
+    fn show(&self) -> String {
+        show_entries(self.iter().map(|(key, score)| (key, format!("{:?}", score.as_f64()))))
     }
 }
 

@@ -21,6 +21,7 @@ use futures_util::Stream;
 
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport};
+use crate::api::v1::ranking::RankingReport;
 use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
@@ -35,6 +36,11 @@ pub trait Backend: Send + Sync + 'static {
     /// What would become of a submission with this key: refused with every reason that would
     /// refuse it, else where it would go. Computes for as long as the job is large.
     fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal>;
+
+    /// How the sites that may promise it a start would be ranked, if it says by what.
+    async fn rankings(&self, _by: &KeyName, _submission: Submission) -> Vec<RankingReport> {
+        Vec::new()
+    }
 
     /// Somebody looks at the sites: they are asked how they are, unless they were just now.
     fn look_at_sites(&self) {}

@@ -40,6 +40,9 @@ const MAX_KEY_BYTES: usize = 240;
 /// Of the jobs of a request, so many are looked at for what their user should know.
 const MAX_WARNED: usize = 20;
 
+/// Of so many the ranking of sites is told in a dry run: sites are asked for each.
+const MAX_RANKED: usize = 20;
+
 /// Parameters of a submission.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
@@ -136,16 +139,23 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
 /// that serve requests, and within bounds.
 async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
     let dry_run = edge.dry_runs.begin(caller.name())?;
+    let (backend, by) = (edge.backend.clone(), caller.name().clone());
     let checked = actix_web::rt::task::spawn_blocking(move || {
         let (submissions, origins) = submissions(&edge, &caller, &body)?;
         let report = preview(&*edge.backend, caller.name(), submissions, &dry_run);
         let report = report.map_err(|failure| at_origin(failure, &origins))?;
-        serde_json::to_vec(&report).map_err(|error| Failure::internal("write the report", error))
+        Ok::<_, Failure>((report, dry_run))
     });
-    match checked.await {
-        Ok(report) => Ok(HttpResponse::Ok().content_type(ContentType::json()).body(report?)),
-        Err(error) => Err(Failure::internal("check the jobs", error)),
+    let checked = checked.await.map_err(|error| Failure::internal("check the jobs", error))?;
+    let ((mut report, ranked), dry_run) = checked?;
+    for (index, submission) in ranked {
+        dry_run.goes_on(index, report.jobs.len())?;
+        report.jobs[index].ranking = backend.rankings(&by, submission).await;
     }
+    let written = actix_web::rt::task::spawn_blocking(move || serde_json::to_vec(&report)).await;
+    let wrong = |error: &dyn std::fmt::Display| Failure::internal("write the report", error);
+    let written = written.map_err(|error| wrong(&error))?.map_err(|error| wrong(&error))?;
+    Ok(HttpResponse::Ok().content_type(ContentType::json()).body(written))
 }
 
 /// Refuses a job that reads a file which the key does not see, as one that is not registered, and
@@ -275,17 +285,24 @@ async fn accept(backend: &dyn Backend, by: KeyName, submissions: Vec<Submission>
     }
 }
 
+/// Works out what would become of jobs. Also returns those that say how the sites are ranked which
+/// may promise their starts, each with its place in the report: these sites have to be asked.
 fn preview(
     backend: &dyn Backend,
     by: &KeyName,
     submissions: Vec<Submission>,
     dry_run: &DryRun,
-) -> Result<CheckedReport, Failure> {
+) -> Result<(CheckedReport, Vec<(usize, Submission)>), Failure> {
     let mut report = CheckedReport::default();
+    let mut ranked = Vec::new();
     let count = submissions.len();
     for (index, submission) in submissions.into_iter().enumerate() {
         dry_run.goes_on(index, count)?;
         let task = submission.spec.run.task.as_ref().map(|task| (task.index, task.count));
+        let is_shown = task.is_none_or(|(index, _)| index == 0);
+        if is_shown && submission.spec.run.preferences.is_some() && ranked.len() < MAX_RANKED {
+            ranked.push((report.jobs.len(), submission.clone()));
+        }
         let explained = backend.preview(by, submission);
         let mut explained = explained.map_err(|refusal| at_index(refusal.into(), index))?;
         match task {
@@ -299,7 +316,7 @@ fn preview(
             Some(_) => {}
         }
     }
-    Ok(report)
+    Ok((report, ranked))
 }
 
 /// The answer, as [`SubmittedReport`] would be written. Of a sweep the first run is warned of,

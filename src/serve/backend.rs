@@ -29,6 +29,7 @@ use super::last_words;
 use super::sited;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
+use crate::api::v1::ranking::RankingReport;
 use crate::api::v1::shared;
 use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
@@ -99,6 +100,14 @@ impl Backend for Served {
             report.summary = divided::told(&spec, &division);
         }
         Ok(report)
+    }
+
+    async fn rankings(&self, by: &KeyName, submission: Submission) -> Vec<RankingReport> {
+        let (spec, lead) = (submission.spec.clone(), self.plane.reservation_lead());
+        let rankings = self.plane.rankings(by, submission).await;
+        let names = spec.names(spec.components.len()).into_iter();
+        let named = names.zip(&rankings);
+        named.map(|(name, ranking)| RankingReport::of_one(name, ranking, lead, None)).collect()
     }
 
     fn warning(&self, id: JobId) -> Option<String> {

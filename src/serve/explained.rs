@@ -17,6 +17,7 @@ use crate::api::v1::explain::{
     RefusedReport, TransferReport, WithheldReport,
 };
 use crate::api::v1::happened::{Names, abort_cause};
+use crate::api::v1::ranking::RankingReport;
 use crate::serve::{promised, verdicts, waits};
 
 /// How far a copy of some content has come on its way to a site.
@@ -57,6 +58,7 @@ pub(super) fn report(
         verdicts: verdicts::of_job(job, explanation),
         bids: bids(explanation),
         bids_by: bids_by(explanation, job.is_placed()),
+        ranking: RankingReport::of(job),
         withheld: withheld(explanation).filter(|_| waits),
         transfers: transfers(job, copies),
         last_words: Vec::new(),
@@ -178,6 +180,7 @@ pub(super) fn preview(
         verdicts: verdicts::of_preview(explanation),
         bids: bids(explanation),
         bids_by: bids_by(explanation, false),
+        ranking: Vec::new(),
         withheld: withheld(explanation),
         transfers: Vec::new(),
         last_words: Vec::new(),

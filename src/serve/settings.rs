@@ -8,6 +8,7 @@ use std::time::Duration;
 use cospan_actors::settings::{
     BidSettings, InformationSettings, NetworkSettings, Settings, Staging,
 };
+use cospan_domain::acquire::Scores;
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{KeyName, PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
@@ -54,6 +55,7 @@ pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::In
         history_seed: config.placement.history_seed.0.clone(),
         quotas: quotas(config),
         powers: powers(config),
+        scores: scores(config),
         queue: queue(config),
         classes: config.priority.iter().map(PriorityRule::rule).collect(),
         information_expiry: config.placement.is_expiry,
@@ -129,6 +131,8 @@ fn job(config: &Config) -> JobParameters {
         reservation_share: config.reservations.most_share,
         reservation_ahead: config.reservations.most_ahead,
         reservation_notice: config.reservations.notice,
+        reservation_candidates: config.reservations.candidates,
+        missing_benchmark_factor: config.reservations.missing_benchmark_factor,
         ..JobParameters::default()
     }
 }
@@ -150,6 +154,11 @@ fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
 fn powers(config: &Config) -> BTreeMap<SiteName, Mflops> {
     let sites = config.site.iter();
     sites.filter_map(|site| Some((site.name.clone(), site.gflops_per_processor?))).collect()
+}
+
+fn scores(config: &Config) -> BTreeMap<SiteName, Scores> {
+    let sites = config.site.iter().filter(|site| !site.benchmarks.is_empty());
+    sites.map(|site| (site.name.clone(), site.benchmarks.clone())).collect()
 }
 
 fn limits(config: &Config) -> SpecLimits {

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use cospan_domain::ids::SiteName;
+use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::reserve::{
-    CommonStarts, FreeSlot, Parts, PossibleStarts, Span, StartWindow, common_starts,
+    CommonStarts, FreeSlot, Parts, PossibleStarts, Ranking, Span, StartWindow, common_starts,
     free_processors, lease_length, possible_starts,
 };
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 
+use super::command::Submission;
 use super::handle::ControlPlane;
 use crate::cluster::free_slots;
+use crate::coallocator::would_rank;
+use crate::intake::new_job;
 
 /// Slots of free time that a site is asked for at most; beyond the last nothing is known.
 const SLOTS_MAX: usize = 10_000;
@@ -66,6 +69,21 @@ enum Free {
 }
 
 impl ControlPlane {
+    /// So long before a promised start its reservation begins.
+    pub fn reservation_lead(&self) -> DurationMs {
+        self.shared().settings.job.reservation_lead
+    }
+
+    /// How the sites that may promise a job its start would be ranked if it were submitted now with
+    /// this key, by component; nothing if it does not say by what, or would be refused.
+    pub async fn rankings(&self, by: &KeyName, mut submission: Submission) -> Vec<Ranking> {
+        if self.prepare(0, by, &mut submission).is_err() {
+            return Vec::new();
+        }
+        let job = new_job(JobId(0), submission, by.clone(), self.now());
+        would_rank(self.shared(), &job).await
+    }
+
     /// When parts that run for so long could start within a window, at these sites or all; as a
     /// reservation for them would be granted now. Nothing is reserved.
     pub async fn startable(

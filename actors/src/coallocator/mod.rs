@@ -23,3 +23,4 @@ pub use estimate::Estimate;
 pub use explain::{ExpectedTransfer, Explanation, SiteFigures, Wait, explain, preview};
 pub use grid::GridMaker;
 pub(crate) use grid::{aged, belief, holding_sums, is_believed, may_try_out};
+pub(crate) use reserving::would_rank;

@@ -6,20 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, SpawnHandle};
+use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::command::JobCommand;
+use cospan_domain::job::reservation::Outlook;
+use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
     Acceptance, GridSite, GridSnapshot, PlacementRequest, rank_to_reserve, rank_unreserved,
 };
+use cospan_domain::reserve::{Ranking, Span};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
 use super::dividing::is_divided;
-use crate::chaos;
+use super::forward::free_times;
+use super::grid::GridMaker;
+use crate::chaos::{self, Point};
+use crate::job::Order;
 use crate::shared::Shared;
-use crate::supervision::ActorKind;
+use crate::supervision::{ActorKind, Owed};
 
 /// Jobs that wait to be told.
 #[derive(Debug, Default)]
@@ -83,6 +90,9 @@ impl CoAllocator {
                     continue;
                 }
                 match sites_for(&self.shared, job, &grid, now) {
+                    Ok(candidates) if job.ranks_sites() => {
+                        self.rank_and_tell(job.clone(), candidates, grid.clone(), ctx);
+                    }
                     Ok(candidates) => self.tell_sites(job.id, candidates, ctx),
                     Err(later) => next = Some(next.map_or(later, |next| next.min(later))),
                 }
@@ -94,7 +104,32 @@ impl CoAllocator {
     fn tell_sites(&mut self, job: JobId, sites: Candidates, ctx: &mut Context<Self>) {
         self.seeking.told.insert(job);
         let Candidates { reserved: candidates, unreserved } = sites;
-        self.order_job(job, JobCommand::Reserve { candidates, unreserved }, Told(job), ctx);
+        let reserve = JobCommand::Reserve { candidates, unreserved, rankings: Vec::new() };
+        self.order_job(job, reserve, Told(job), ctx);
+    }
+
+    /// Sites are put in the order that the job prefers, by what they publish, before it is told.
+    fn rank_and_tell(
+        &mut self,
+        job: Arc<Job>,
+        sites: Candidates,
+        grid: Arc<GridSnapshot>,
+        ctx: &mut Context<Self>,
+    ) {
+        self.seeking.told.insert(job.id);
+        let shared = self.shared.clone();
+        let owed = Owed::new(ctx.address(), Told(job.id));
+        actix_rt::spawn(async move {
+            chaos::reach(Point::SpawnedFuture);
+            let Candidates { reserved: mut candidates, unreserved } = sites;
+            let wish = job.reservation_wish().unwrap_or_default();
+            let rankings = ranked(&shared, &job.spec, wish, &mut candidates, &grid).await;
+            let reserve = JobCommand::Reserve { candidates, unreserved, rankings };
+            if let Some(addr) = shared.job_actor(job.id).await {
+                let _ = addr.send(Order(reserve)).await;
+            }
+            owed.settle_so().await;
+        });
     }
 
     /// What a job was told may have come to nothing.
@@ -113,6 +148,33 @@ impl CoAllocator {
             })
         });
     }
+}
+
+/// How the sites would be ranked now that a job may ask, by component; nothing if it does not say
+/// by what. Nobody reserves anything.
+pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
+    let Some(wish) = job.reservation_wish().filter(|_| job.ranks_sites()) else {
+        return Vec::new();
+    };
+    let grid = GridMaker::default().snapshot(shared);
+    let mut candidates = Candidates::of(shared, job, &grid).reserved;
+    ranked(shared, &job.spec, wish, &mut candidates, &grid).await
+}
+
+/// Puts the sites that a job with preferences may ask, by component, in order; says how.
+async fn ranked(
+    shared: &Shared,
+    spec: &JobSpec,
+    wish: ReservationWish,
+    candidates: &mut [Vec<Placement>],
+    grid: &GridSnapshot,
+) -> Vec<Ranking> {
+    let (now, parameters) = (shared.clock.now(), &shared.settings.job);
+    let beyond = spec.wall_time + parameters.beyond_wall_time() + wish.tolerance;
+    let free = free_times(shared, grid, Span::new(now, wish.window.latest + beyond)).await;
+    let (scores, now) = (&shared.settings.scores, shared.clock.now());
+    let outlook = Outlook { free: &free, scores, now };
+    spec.rank_candidates(candidates, (wish.window, wish.tolerance), &outlook, parameters)
 }
 
 /// The sites that a job may ask, or when to look again: while some that could serve it may turn

@@ -236,6 +236,7 @@ impl Groups {
     }
 }
 
+/// A job that was just submitted.
 pub(crate) fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Timestamp) -> Job {
     Job {
         id,

@@ -30,6 +30,7 @@ fn searching() -> Job {
         tolerance: DurationMs::ZERO,
         unit: DurationMs(1),
         windows_max: 9,
+        rankings: Vec::new(),
     };
     job.reservation = Some(Box::new(Reservation {
         search: Search::new(wanted),

@@ -76,6 +76,7 @@ fn settings() -> Settings {
         history_seed: Default::default(),
         quotas: Default::default(),
         powers: Default::default(),
+        scores: Default::default(),
         queue: Default::default(),
         classes: Vec::new(),
         information_expiry: DurationMs::from_secs(15),

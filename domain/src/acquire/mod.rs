@@ -9,12 +9,14 @@ mod lane;
 mod molding;
 mod obtainable;
 mod options;
+mod preferences;
 mod wish;
 
 pub use lane::{Lane, LaneWords, Lanes, Partition, most_of_any};
 pub use molding::{InvalidMolding, MOST_OVERHEAD, Molding, OtherShape};
 pub use obtainable::{Ask, Experience, Got, Obtainable, Waited};
 pub use options::{AcquisitionMode, AcquisitionOptions};
+pub use preferences::{Benchmark, InvalidPreferences, Objective, Preferences, Score, Scores};
 pub use wish::{InvalidWish, ReservationWish};
 
 use crate::ids::{InstanceId, JobId};

@@ -11,8 +11,8 @@ use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
 use crate::job::spec::Priority;
 use crate::placed::{PlacedBy, Placement};
-use crate::reserve::Outcome;
 use crate::reserve::flexco::{FlexPlan, PartsPlan};
+use crate::reserve::{Outcome, Ranking};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job.
@@ -36,6 +36,8 @@ pub enum JobCommand {
         candidates: Vec<Vec<Placement>>,
         /// By component: where it would go that grants no reservations; nothing if it is not to.
         unreserved: Vec<Vec<Placement>>,
+        /// By component: how the sites were put in order, if the job says by what.
+        rankings: Vec<Ranking>,
     },
     /// It is flexible and wants a reservation: sites could hold these parts of it.
     Divide {

@@ -1,6 +1,7 @@
 //! What a job takes of memory, so that jobs can be bounded by what there is of it.
 
 use super::spec::{Collect, ComponentSpec, Executable, FileRef, JobSpec, Override};
+use crate::acquire::Benchmark;
 use crate::labels::Constraint;
 use crate::units::Bytes;
 
@@ -24,7 +25,11 @@ impl JobSpec {
         let components: usize = self.components.iter().map(ComponentSpec::footprint).sum();
         let values = self.run.task.iter().flat_map(|task| &task.values);
         let values: usize = values.map(|(name, value)| 2 * TEXT + name.len() + value.len()).sum();
-        Bytes((JOB + self.name.as_deref().map_or(0, text) + components + values) as u64)
+        let benchmarks = self.run.preferences.iter().flat_map(|it| &it.benchmarks);
+        let benchmarks: usize =
+            benchmarks.map(|one| size_of::<Benchmark>() + text(&one.name)).sum();
+        let own = JOB + self.name.as_deref().map_or(0, text);
+        Bytes((own + components + values + benchmarks) as u64)
     }
 }
 

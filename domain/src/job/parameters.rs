@@ -1,6 +1,7 @@
 //! Settings of a job's life at its sites.
 
 use crate::claim::ClaimParameters;
+use crate::reserve::ranking::MISSING_BENCHMARK_FACTOR;
 use crate::units::{DurationMs, PerMillion};
 
 /// Times and limits between placement and end.
@@ -53,6 +54,12 @@ pub struct JobParameters {
     pub reservation_notice: DurationMs,
     /// Windows that are tried for one job at most.
     pub reservation_windows: u32,
+    /// So many sites are to grant a reservation to a job that says how they are ranked, so that
+    /// the best of them is chosen.
+    pub reservation_candidates: u32,
+    /// A benchmark of which a site has no result counts so many times the run time that is
+    /// expected by it.
+    pub missing_benchmark_factor: PerMillion,
 }
 
 impl Default for JobParameters {
@@ -80,6 +87,8 @@ impl Default for JobParameters {
             reservation_ahead: None,
             reservation_notice: DurationMs::from_secs(300),
             reservation_windows: 200,
+            reservation_candidates: 4,
+            missing_benchmark_factor: MISSING_BENCHMARK_FACTOR,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::acquire::{InvalidMolding, InvalidWish};
+use crate::acquire::{InvalidMolding, InvalidPreferences, InvalidWish};
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
 use crate::labels::{Constraint, Labels};
@@ -318,6 +318,8 @@ pub enum SpecError {
     Reservation(#[from] InvalidWish),
     #[error(transparent)]
     Molding(#[from] InvalidMolding),
+    #[error(transparent)]
+    Preferences(#[from] InvalidPreferences),
 }
 
 impl JobSpec {
@@ -348,6 +350,7 @@ impl JobSpec {
         self.validate_run()?;
         self.validate_reservation()?;
         self.validate_flexible()?;
+        self.validate_preferences()?;
         self.validate_molding(limits)
     }
 

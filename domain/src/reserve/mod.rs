@@ -4,6 +4,7 @@
 //! ([`crate::acquire`]). Absent here: calls to sites and timers.
 
 pub mod agreement;
+pub mod candidates;
 pub mod coallocation;
 pub mod ebb;
 pub mod flexco;
@@ -15,6 +16,7 @@ pub mod tag;
 pub mod timeline;
 
 pub use agreement::{Answer, ReservationRequest, StartWindow, answer, lease_length};
+pub use candidates::{Candidate, Found, Ranking};
 pub use coallocation::{Ask, Coallocation, Failure, Outcome, Part, Reserved, Search, Standing};
 pub use ebb::{Ebb, ebbs};
 pub use ledger::{Lease, Ledger};

@@ -3,54 +3,12 @@
 //! TTS, the total time to start, is stage-in and then waiting; under a reservation the two
 //! overlap. TTD, the total time to delivery, adds the execution and stage-out.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
+use crate::acquire::Objective;
 use crate::ids::SiteName;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
-/// A benchmark with characteristics like the job's.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Benchmark {
-    /// Its name.
-    pub name: Arc<str>,
-    /// A result; above zero, and higher is better.
-    pub reference: f64,
-    /// How long the job runs on a system with that result.
-    pub run_time: DurationMs,
-}
-
-/// How a job's execution is predicted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExecutionModel {
-    /// Its benchmarks; none: `run_time` counts.
-    pub benchmarks: Vec<Benchmark>,
-    /// What the user says, the same at every site.
-    pub run_time: Option<DurationMs>,
-    /// Times so much a benchmark counts of which a site has no result above zero.
-    pub missing_factor: PerMillion,
-}
-
 /// By default a missing benchmark counts twice its time.
 pub const MISSING_BENCHMARK_FACTOR: PerMillion = PerMillion(2_000_000);
-
-impl ExecutionModel {
-    /// How long the job runs at a site with these results: the mean of the times, not of the
-    /// speeds. `None`: nothing is known, and only starts can be compared.
-    pub fn predict(&self, results: &BTreeMap<Arc<str>, f64>) -> Option<DurationMs> {
-        let count = self.benchmarks.len() as f64;
-        if self.benchmarks.is_empty() {
-            return self.run_time;
-        }
-        let times = self.benchmarks.iter().map(|benchmark| match results.get(&benchmark.name) {
-            Some(result) if *result > 0.0 => {
-                benchmark.run_time.0 as f64 * benchmark.reference / result
-            }
-            Some(_) | None => benchmark.run_time.scaled(self.missing_factor).0 as f64,
-        });
-        Some(DurationMs((times.sum::<f64>() / count).ceil() as u64))
-    }
-}
 
 /// When a job can start at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,15 +28,6 @@ pub struct Prediction {
     pub to_start: DurationMs,
     /// TTD; `None` if nothing is known of its execution.
     pub to_delivery: Option<DurationMs>,
-}
-
-/// What is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Objective {
-    /// The least TTS.
-    EarliestStart,
-    /// The least TTD.
-    EarliestCompletion,
 }
 
 /// The earliest start to ask a reservation for: when the input is there.
@@ -121,28 +70,34 @@ pub fn rank(predictions: &mut [Prediction], wanted: Objective) -> Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acquire::{Benchmark, Preferences, Score, Scores};
     use crate::units::{BitsPerSecond, Bytes};
 
     fn secs(secs: u64) -> DurationMs {
         DurationMs::from_secs(secs)
     }
 
-    fn model() -> ExecutionModel {
-        let benchmark = |name: &str, reference, run_time| Benchmark {
-            name: name.into(),
-            reference,
-            run_time: secs(run_time),
-        };
-        ExecutionModel {
-            benchmarks: vec![benchmark("b1", 100.0, 600), benchmark("b2", 50.0, 500)],
-            run_time: None,
-            missing_factor: MISSING_BENCHMARK_FACTOR,
-        }
+    fn score(result: f64) -> Score {
+        Score::new(result).unwrap()
     }
 
-    fn results(b1: f64, b2: Option<f64>) -> BTreeMap<Arc<str>, f64> {
+    fn preferences() -> Preferences {
+        let benchmark = |name: &str, reference, run_time| Benchmark {
+            name: name.into(),
+            reference: score(reference),
+            run_time: secs(run_time),
+        };
+        let benchmarks = vec![benchmark("b1", 100.0, 600), benchmark("b2", 50.0, 500)];
+        Preferences { benchmarks, ..Preferences::default() }
+    }
+
+    fn results(b1: f64, b2: Option<f64>) -> Scores {
         let both = [("b1", Some(b1)), ("b2", b2)];
-        both.into_iter().filter_map(|(name, result)| Some((name.into(), result?))).collect()
+        both.into_iter().filter_map(|(name, result)| Some((name.into(), score(result?)))).collect()
+    }
+
+    fn execution(preferences: &Preferences, results: &Scores) -> Option<DurationMs> {
+        preferences.execution(MISSING_BENCHMARK_FACTOR, results)
     }
 
     const NOW: Timestamp = Timestamp(1_000_000);
@@ -156,7 +111,7 @@ mod tests {
         let sites =
             [("A", 120, 200.0, Some(50.0)), ("B", 30, 80.0, Some(100.0)), ("C", 0, 150.0, None)];
         sites.map(|(name, wait, b1, b2)| {
-            at(name, Wait::Queue(secs(wait)), model().predict(&results(b1, b2)))
+            at(name, Wait::Queue(secs(wait)), execution(&preferences(), &results(b1, b2)))
         })
     }
 
@@ -178,7 +133,7 @@ mod tests {
 
     #[test]
     fn t_3_stage_in_and_waiting_overlap_under_a_reservation() {
-        let execution = model().predict(&results(200.0, Some(50.0)));
+        let execution = execution(&preferences(), &results(200.0, Some(50.0)));
         let reserved = at("A", Wait::Reserved(NOW + secs(90)), execution);
         assert_eq!((reserved.to_start, reserved.to_delivery), (secs(90), Some(secs(500))));
         let start = earliest_to_ask(NOW, secs(120));
@@ -198,18 +153,16 @@ mod tests {
 
     #[test]
     fn t_5_a_result_of_nothing_counts_as_missing() {
-        for nothing in [0.0, -1.0, f64::NAN] {
-            let found = model().predict(&results(nothing, Some(50.0)));
-            assert_eq!(found, Some(secs((1_200 + 500) / 2)), "{nothing}");
-        }
+        let found = execution(&preferences(), &results(0.0, Some(50.0)));
+        assert_eq!(found, Some(secs((1_200 + 500) / 2)));
+        assert!([-1.0, f64::NAN, 1e10].into_iter().all(|none| Score::new(none).is_none()));
     }
 
     #[test]
     fn t_6_without_benchmarks_the_users_time_counts_or_only_starts_do() {
-        let users = ExecutionModel { benchmarks: vec![], run_time: Some(secs(77)), ..model() };
-        assert_eq!(users.predict(&results(1.0, None)), Some(secs(77)));
-        let unknown = ExecutionModel { run_time: None, ..users };
-        assert_eq!(unknown.predict(&results(1.0, None)), None);
+        let users = Preferences { run_time: Some(secs(77)), ..Preferences::default() };
+        assert_eq!(execution(&users, &results(1.0, None)), Some(secs(77)));
+        assert_eq!(execution(&Preferences::default(), &results(1.0, None)), None);
         let mut sites = ["A", "B"].map(|name| at(name, Wait::Queue(secs(0)), None));
         sites[0].to_start = secs(99);
         assert_eq!(rank(&mut sites, Objective::EarliestCompletion), Objective::EarliestStart);

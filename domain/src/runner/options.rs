@@ -6,7 +6,10 @@ use std::sync::LazyLock;
 
 use super::sweep::Task;
 use super::{RunnerError, runner_of};
-use crate::acquire::{AcquisitionMode, AcquisitionOptions, InvalidWish, Molding, ReservationWish};
+use crate::acquire::{
+    AcquisitionMode, AcquisitionOptions, InvalidPreferences, InvalidWish, Molding, Preferences,
+    ReservationWish,
+};
 use crate::bid::Weights;
 use crate::ids::{ReservationName, RunnerName, TargetName};
 use crate::job::spec::{JobSpec, Request};
@@ -32,6 +35,8 @@ pub struct RunOptions {
     pub reservation: Option<ReservationWish>,
     /// The reservation on whose processors it runs, with other jobs that name it.
     pub within: Option<ReservationName>,
+    /// How the sites that are asked for its reservation are ranked; `None`: as its policy has them.
+    pub preferences: Option<Preferences>,
     /// How much each dimension counts where sites bid for it; `None`: as on the whole grid.
     pub weights: Option<Weights>,
     /// How a flexible request may run, beside as it asks.
@@ -120,6 +125,18 @@ impl JobSpec {
             return Err(InvalidWish::Queued);
         }
         wish.as_ref().map_or(Ok(()), ReservationWish::validate)
+    }
+
+    /// Checks what it says of how its sites are ranked.
+    pub(crate) fn validate_preferences(&self) -> Result<(), InvalidPreferences> {
+        match &self.run.preferences {
+            Some(_) if self.run.reservation.is_none() => Err(InvalidPreferences::NoReservation),
+            Some(_) if matches!(self.request, Request::Flexible(_)) => {
+                Err(InvalidPreferences::Flexible)
+            }
+            Some(preferences) => preferences.validate(),
+            None => Ok(()),
+        }
     }
 
     /// Checks what it says of how it is run.

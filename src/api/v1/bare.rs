@@ -26,6 +26,7 @@ impl JobDocument {
             restart_scope: RestartScopeName::default(),
             acquisition: None,
             reservation: None,
+            preferences: None,
             weights: BTreeMap::new(),
             runner: None,
             sweep: None,

@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 use super::acquisition::AcquisitionDocument;
 use super::factor::Factor;
 use super::label::{Demand, Place};
+use super::preferences::PreferencesDocument;
 use super::quantity::{Length, Size};
 use super::reservation::ReservationDocument;
 use super::runner::{RestartScopeName, SweepDocument, Target, WarningDocument};
@@ -92,6 +93,9 @@ pub struct JobDocument {
     /// The start that it is promised, or it does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<ReservationDocument>,
+    /// How the sites that are asked to promise its start are ranked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferences: Option<PreferencesDocument>,
     /// How much each dimension counts where the policy takes bids (`mrs`): `compute`, `memory`,
     /// `disk`, `potential`, `data`, each from 0 to 1000, 1 if left out. Without this table as the
     /// server is configured.

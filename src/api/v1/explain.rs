@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::document::PriorityName;
 use super::last_words::LastWordsReport;
 use super::quantity::Instant;
+use super::ranking::RankingReport;
 
 /// Why a job is where it is.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
@@ -54,6 +55,9 @@ pub struct ExplainReport {
     /// they are those of now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bids_by: Option<String>,
+    /// By component: how the sites that may promise it a start are ranked, if it has preferences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranking: Vec<RankingReport>,
     /// Processors that are withheld for another job and count as taken here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<WithheldReport>,

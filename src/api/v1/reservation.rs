@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::event::EventReport;
 use super::moment::Moment;
 use super::quantity::{Instant, Length};
+use super::ranking::RankingReport;
 use super::shape::ReservationText;
 use super::shared::SharedReport;
 use super::split::SplitReport;
@@ -104,6 +105,11 @@ impl ReservationDocument {
     /// Only a reservation that it shares.
     pub fn sharing(name: ReservationName) -> Self {
         Self { shared: Some(name), ..Self::default() }
+    }
+
+    /// Whether it says that nothing is to be promised, and keeps the rest for later.
+    pub fn declines(&self) -> bool {
+        self.wanted == Some(Wanted::No)
     }
 
     /// The start that it asks for, if it does.
@@ -227,6 +233,9 @@ pub struct ReservationReport {
     /// Components that nobody promises anything: they are claimed at the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<UnreservedReport>,
+    /// By component: how the sites were ranked, if the job has preferences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranking: Vec<RankingReport>,
 }
 
 /// A component that is claimed at the start, where nothing is promised.
@@ -274,6 +283,7 @@ impl ReservationReport {
             split: SplitReport::of(job),
             held: held.collect(),
             claimed: unreserved(job).collect(),
+            ranking: RankingReport::of(job),
         })
     }
 }

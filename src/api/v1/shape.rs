@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use cospan_domain::acquire::Score;
 use cospan_domain::job::state::PhaseKind;
 use serde_json::json;
 use utoipa::openapi::schema::{
@@ -17,6 +18,7 @@ use super::document::Unreachable;
 use super::factor::Factor;
 use super::label::{Demand, Place};
 use super::moment::Moment;
+use super::preferences::ScoreNumber;
 use super::quantity::{Instant, Length, Size};
 use super::runner::ValueText;
 
@@ -76,7 +78,7 @@ macro_rules! stand_ins {
 
 stand_ins! {
     SiteText ComponentText FileText KeyText PolicyText ReservationText RunnerText TargetText PathText DigestText
-    RequestKeyText VariableText Positive
+    RequestKeyText VariableText BenchmarkText Positive
 }
 
 shapes! {
@@ -107,6 +109,8 @@ shapes! {
     "IdempotencyKey" RequestKeyText r"^[!-~]+$", 240, "monday-1";
     /// Name of a variable of the environment.
     "VariableName" VariableText r"^[A-Za-z_][A-Za-z0-9_]*$", 255, "OMP_NUM_THREADS";
+    /// Name of a benchmark.
+    "BenchmarkName" BenchmarkText r"^[A-Za-z0-9._-]+$", 64, "linpack";
     /// A length of time: numbers with units (`ms`, `s`, `m`, `h`, `d`), or
     /// `days-hours:minutes:seconds`, `hours:minutes:seconds`, `minutes:seconds`.
     "Length" Length
@@ -162,6 +166,24 @@ impl PartialSchema for Factor {
 impl ToSchema for Factor {
     fn name() -> Cow<'static, str> {
         "Weight".into()
+    }
+}
+
+impl PartialSchema for ScoreNumber {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .minimum(Some(0.000_001))
+            .maximum(Some(Score::MAX.as_f64()))
+            .description(Some("A result of a benchmark, above 0; it is kept to the millionth."))
+            .build()
+            .into()
+    }
+}
+
+impl ToSchema for ScoreNumber {
+    fn name() -> Cow<'static, str> {
+        "Score".into()
     }
 }
 

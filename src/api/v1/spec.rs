@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cospan_domain::acquire::Preferences;
 use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
@@ -23,6 +24,7 @@ use super::document::{
 use super::factor::Factor;
 use super::label::{Demand, Place};
 use super::nodes;
+use super::preferences::PreferencesDocument;
 use super::quantity::{Length, Size};
 use super::reservation::ReservationDocument;
 use super::runner::{RestartScopeName, Target, WarningDocument};
@@ -77,6 +79,8 @@ impl JobDocument {
         }
         let wish = self.reservation.as_ref().map(ReservationDocument::wish).transpose();
         let reservation = wish.or_else(|(key, problem)| wrong(key, problem))?.flatten();
+        let declines = self.reservation.as_ref().is_some_and(ReservationDocument::declines);
+        let preferences = self.preferences.filter(|_| !declines).map(Preferences::from);
         let within = self.reservation.and_then(|reservation| reservation.shared);
         let named = self.weights.iter().map(|(name, factor)| (&**name, factor.0));
         let weights = match Weights::of(named) {
@@ -112,6 +116,7 @@ impl JobDocument {
                 restart_scope: self.restart_scope.into(),
                 acquisition: self.acquisition.unwrap_or_default().into(),
                 reservation,
+                preferences,
                 within,
                 weights,
                 molding,
@@ -310,6 +315,7 @@ impl From<&JobSpec> for JobDocument {
             acquisition: Some(AcquisitionDocument::from(spec.run.acquisition))
                 .filter(|shown| *shown != AcquisitionDocument::default()),
             reservation: reservation(spec),
+            preferences: spec.run.preferences.as_ref().map(PreferencesDocument::from),
             weights: spec.run.weights.iter().flat_map(Weights::named).map(factor).collect(),
             // A run of a sweep is shown as the one job that it is.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),

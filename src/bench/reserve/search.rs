@@ -102,6 +102,7 @@ fn wanted(ledgers: &Ledgers, end: u64, chance: &mut StdRng) -> Coallocation {
         tolerance: DurationMs(15 * MINUTE),
         unit: DurationMs(MINUTE),
         windows_max: 1_000,
+        rankings: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
-use super::{last_words, map};
+use super::{last_words, map, ranking};
 use crate::api::v1::explain::{CostReport, ExplainReport, TransferReport, VerdictReport};
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::Context;
@@ -65,6 +65,10 @@ pub(super) fn text(report: &ExplainReport) -> String {
         text.push('\n');
         text.push_str(&map::by(report));
         text.push_str(&map::table(&report.bids));
+    }
+    if !report.ranking.is_empty() {
+        text.push('\n');
+        text.push_str(&ranking::text(&report.ranking));
     }
     if !report.transfers.is_empty() {
         let rows: Vec<Vec<String>> = report.transfers.iter().map(transfer).collect();

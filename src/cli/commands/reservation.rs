@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant as Clock};
 
-use super::shared;
+use super::{ranking, shared};
 use crate::api::v1::event::EventReport;
 use crate::api::v1::reservation::{
     ReservationDocument, ReservationPage, ReservationReport, ReservationRow,
@@ -184,6 +184,10 @@ fn show(row: &ReservationRow) -> String {
         let held: Vec<Vec<String>> = held.collect();
         text.push('\n');
         text += &columns(&["COMPONENT", "SITE", "PROC", "FROM", "TO", "LEASE"], &held);
+    }
+    if !reservation.ranking.is_empty() {
+        text.push('\n');
+        text += &ranking::text(&reservation.ranking);
     }
     if !row.events.is_empty() {
         text += &format!("\n{}\n", bold("what happened"));

@@ -212,6 +212,13 @@ section! {
             in PerMillion(0) => PerMillion::ONE, since "0.1.0";
         /// How far ahead the latest start of a key's reservation may be. `none`: any time.
         "most_ahead" => most_ahead: Option<DurationMs> = None, since "0.1.0";
+        /// So many sites grant a reservation to a job of one component that has `[preferences]`,
+        /// until the best of them is chosen and the others go back.
+        "candidates" => candidates: u32 = 4, in 1 => 1_000, since "0.1.0";
+        /// A benchmark of which a site has no result above 0 counts so many times the run time that
+        /// is expected by it.
+        "missing_benchmark_factor" => missing_benchmark_factor: PerMillion = PerMillion(2_000_000),
+            in PerMillion::ONE => PerMillion(1_000_000_000), since "0.1.0";
         /// So long before a promised start its job's `notify` targets are told.
         "notice" => notice: DurationMs = DurationMs::from_secs(300),
             in DurationMs::ZERO => DurationMs::from_secs(7 * 86_400), since "0.1.0";

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cospan_domain::acquire::Scores;
 use cospan_domain::ids::{HostName, KeyName, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
@@ -125,6 +126,10 @@ section! {
         /// thousandth. Left out: nobody knows, and no such job goes there.
         "gflops_per_processor" => gflops_per_processor: Option<Mflops> = None,
             in Mflops(1) => Mflops(1_000_000_000), since "0.1.0";
+        /// Results of its processors in benchmarks, like `{ linpack = 38.4 }`; higher is better. Jobs
+        /// whose `[preferences]` name one are ranked by it where they ask for a reservation. One
+        /// that is missing, or 0, counts as `reservations.missing_benchmark_factor` says.
+        "benchmarks" => benchmarks: Scores = Scores::new(), since "0.1.0";
         /// Any other counted resource, like `{ licenses = 3 }`.
         "resources" => resources: BTreeMap<Arc<str>, u64> = BTreeMap::new(), since "0.1.0";
         /// What it is like, for the demands of components: `{ arch = "x86_64", software =

@@ -1,5 +1,6 @@
 //! Numbers as values.
 
+use cospan_domain::acquire::Score;
 use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::units::{Mflops, PerMillion};
 use toml::de::DeValue;
@@ -73,6 +74,13 @@ impl Value for Mflops {
     fn show(&self) -> String {
         format!("{:?}", self.0 as f64 / 1e3)
     }
+}
+
+/// A result of a benchmark, kept to the millionth.
+pub(super) fn score(value: &DeValue<'_>) -> Result<Score, String> {
+    decimal(value).and_then(Score::new).ok_or_else(|| {
+        format!("{} where a number from 0 to {:?} is expected", kind(value), Score::MAX.as_f64())
+    })
 }
 
 /// Factors by dimension: `{ compute = 0.5 }`.

@@ -449,6 +449,7 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         history_seed: Default::default(),
         quotas: Default::default(),
         powers: Default::default(),
+        scores: Default::default(),
         queue: Default::default(),
         classes: Vec::new(),
         information_expiry: DurationMs::from_secs(15),

@@ -123,8 +123,8 @@ impl Asked<'_> {
         let of = |part: &Part| vec![placements[part.component.0 as usize].clone()];
         let placements = parts.iter().map(of).collect();
         let windows_max = draft.parameters.reservation_windows;
-        let window = self.window;
-        (Coallocation { parts, window, tolerance, unit: UNIT, windows_max }, placements)
+        let (window, rankings) = (self.window, Vec::new());
+        (Coallocation { parts, window, tolerance, unit: UNIT, windows_max, rankings }, placements)
     }
 }
 

@@ -54,5 +54,7 @@ fn wanted(
     };
     let parts = old.parts.iter().zip(&forward.parts).zip(&plan.sites).map(part).collect();
     let tolerance = old.tolerance.min(latest.since(plan.start));
-    Coallocation { parts, window, tolerance, unit: old.unit, windows_max }
+    // When and where was decided by what sites publish.
+    let rankings = Vec::new();
+    Coallocation { parts, window, tolerance, unit: old.unit, windows_max, rankings }
 }

@@ -63,8 +63,8 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
     match command {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
         JobCommand::Place { placements, by } => orders::place(draft, placements, by),
-        JobCommand::Reserve { candidates, unreserved } => {
-            reserving::seek(draft, candidates, &unreserved)
+        JobCommand::Reserve { candidates, unreserved, rankings } => {
+            reserving::seek(draft, candidates, &unreserved, &rankings)
         }
         JobCommand::ReservationAnswered { question, outcome } => {
             reserving::answered(draft, question, outcome)

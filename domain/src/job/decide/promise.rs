@@ -120,8 +120,9 @@ fn look_beside(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Res
         part
     });
     let windows_max = draft.parameters.reservation_windows;
-    let wanted =
-        Coallocation { parts: parts.collect(), window, tolerance, unit: old.unit, windows_max };
+    let rankings = old.rankings.iter().map(|ranking| ranking.anew(draft.now)).collect();
+    let (parts, unit) = (parts.collect(), old.unit);
+    let wanted = Coallocation { parts, window, tolerance, unit, windows_max, rankings };
     draft.emit(Happened::ReservationMoveSought { wish, wanted, by });
     Ok(())
 }

@@ -4,19 +4,21 @@ use crate::ids::{ComponentIndex, Round};
 use crate::job::command::Rejection;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
-use crate::job::reservation::split;
+use crate::job::reservation::{Lease, begin_window};
 use crate::job::spec::Request;
 use crate::job::state::{Job, Reservation, Unreserved};
 use crate::placed::Placement;
 use crate::reserve::coallocation::largest_first;
-use crate::reserve::{
-    Ask, Coallocation, Failure, Outcome, Part, Standing, StartWindow, lease_length,
-};
+use crate::reserve::{Ask, Coallocation, Failure, Outcome, Part, Ranking, Standing, StartWindow};
 use crate::resources::MEMORY;
 use crate::units::{DurationMs, Timestamp};
 
 /// The least step by which a search moves on.
 pub(super) const UNIT: DurationMs = DurationMs(1_000);
+/// Of a job of more parts nothing is kept of how its sites were ranked.
+const RANKED_PARTS_MAX: usize = 16;
+/// Of several parts so many sites of each.
+const RANKED_SITES_MAX: usize = 8;
 /// Added to a refusal where a site was not asked.
 const OVER_QUOTA: &str = "; a user may hold only a part of a site in reservations at a time \
                           (`reservations.most_share`): ask for fewer processors or another time, \
@@ -27,6 +29,7 @@ pub(super) fn seek(
     draft: &mut Draft<'_>,
     candidates: Vec<Vec<Placement>>,
     unreserved: &[Vec<Placement>],
+    rankings: &[Ranking],
 ) -> Result<(), Rejection> {
     let whole = candidates.len() == draft.job.spec.components.len();
     let wish = draft.job.reservation_wish().ok_or(Rejection::Stale)?;
@@ -48,7 +51,7 @@ pub(super) fn seek(
         let reason = refusal_of(draft, index, claimed.len() == candidates.len());
         fail(draft, reason);
     } else {
-        let (wanted, placements) = wanted(draft, window, candidates);
+        let (wanted, placements) = wanted(draft, window, candidates, rankings);
         let lead = draft.parameters.reservation_lead;
         draft.emit(Happened::ReservationSought { wanted, placements, lead, split: None });
         if !claimed.is_empty() {
@@ -94,9 +97,9 @@ pub(super) fn fail(draft: &mut Draft<'_>, reason: String) {
     draft.emit(Happened::JobFailed { reason: reason.into() });
 }
 
-/// When reservations for these starts may begin.
+/// When reservations for these starts may begin; empty if it is too late.
 pub(super) fn start_window(draft: &Draft<'_>, accepted: StartWindow) -> StartWindow {
-    split::start_window(accepted, draft.parameters, draft.now)
+    begin_window(accepted, draft.parameters, draft.now)
 }
 
 /// What is asked for, and by part where it would go.
@@ -104,12 +107,12 @@ fn wanted(
     draft: &Draft<'_>,
     window: StartWindow,
     candidates: Vec<Vec<Placement>>,
+    rankings: &[Ranking],
 ) -> (Coallocation, Vec<Vec<Placement>>) {
     let (job, parameters) = (&draft.job, draft.parameters);
     let wished = job.reservation_wish().map(|wish| wish.tolerance).unwrap_or_default();
-    let tolerance = wished.min(window.latest.since(window.earliest));
-    let (lead, margin) = (parameters.reservation_lead, parameters.wall_margin);
-    let length = lease_length(tolerance, DurationMs::ZERO, lead, job.spec.wall_time, margin);
+    let Lease { tolerance, length, .. } =
+        Lease::new(job.spec.wall_time, window, wished, parameters);
     let part = |(index, placements): (usize, &Vec<Placement>)| {
         let component = ComponentIndex(index as u32);
         let resources = job.spec.components[index].resources.countable();
@@ -121,8 +124,23 @@ fn wanted(
     largest_first(&mut parts, MEMORY);
     let of = |part: &Part| candidates[part.component.0 as usize].clone();
     let placements = parts.iter().map(of).collect();
-    let windows_max = parameters.reservation_windows;
-    (Coallocation { parts, window, tolerance, unit: UNIT, windows_max }, placements)
+    let (windows_max, rankings) = (parameters.reservation_windows, kept(&parts, rankings));
+    (Coallocation { parts, window, tolerance, unit: UNIT, windows_max, rankings }, placements)
+}
+
+/// By part how its sites were ranked. Of several parts only the best sites are kept, for people,
+/// and nothing of very many: what a job keeps is bounded.
+fn kept(parts: &[Part], rankings: &[Ranking]) -> Vec<Ranking> {
+    let of = |part: &Part| rankings.get(part.component.0 as usize).cloned();
+    let mut kept = parts.iter().map(of).collect::<Option<Vec<_>>>().unwrap_or_default();
+    match kept.len() {
+        0 | 1 => {}
+        2..=RANKED_PARTS_MAX => {
+            kept.iter_mut().for_each(|it| it.candidates.truncate(RANKED_SITES_MAX));
+        }
+        _ => kept.clear(),
+    }
+    kept
 }
 
 /// A site answered.

@@ -7,11 +7,14 @@
 mod forward;
 mod needed;
 mod notices;
+mod preferred;
 pub(in crate::job) mod split;
 mod unreserved;
 
 pub use forward::Forward;
 pub use notices::{NoticeKind, Notices, StartNotice};
+pub use preferred::Outlook;
+pub(crate) use preferred::{Lease, begin_window};
 pub use split::{Anew, Split};
 pub use unreserved::Unreserved;
 

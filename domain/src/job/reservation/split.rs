@@ -1,6 +1,7 @@
 //! How a flexible job is divided over the sites that promise it a start (FlexCo): in which shape,
 //! and into which parts.
 
+use super::begin_window;
 use crate::job::parameters::JobParameters;
 use crate::job::spec::Request;
 use crate::job::state::{Job, Reservation};
@@ -32,24 +33,12 @@ pub struct Anew {
     pub split: Split,
 }
 
-/// The starts of reservations for these starts of payloads: so long before them that all can come
-/// to their gates, as far as there is time for that. Empty if it is too late.
-pub(in crate::job) fn start_window(
-    accepted: StartWindow,
-    parameters: &JobParameters,
-    now: Timestamp,
-) -> StartWindow {
-    let lead = parameters.reservation_lead;
-    let latest = (accepted.latest - lead).max((now + lead).min(accepted.latest));
-    StartWindow::new((accepted.earliest - lead).max(now), latest)
-}
-
 impl Job {
     /// What is to be divided, if it is flexible and is to be promised a start. Its times are those
     /// of the reservations.
     pub fn divisible(&self, parameters: &JobParameters, now: Timestamp) -> Option<MetaJob> {
         let wish = self.reservation_wish()?;
-        let window = start_window(wish.window, parameters, now);
+        let window = begin_window(wish.window, parameters, now);
         let tolerance = wish.tolerance.min(window.latest.since(window.earliest));
         let beside = tolerance + parameters.reservation_lead + parameters.wall_margin;
         self.to_divide(window, beside)

@@ -15,6 +15,7 @@ mod notices;
 mod outputs;
 mod queued;
 mod quota;
+mod ranked;
 mod reservations;
 mod restarts;
 mod stories;

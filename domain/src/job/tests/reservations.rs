@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::world::{World, key, site, spec};
-use crate::acquire::ReservationWish;
+use crate::acquire::{Objective, ReservationWish, Scores};
 use crate::ids::SiteName;
 use crate::job::command::{ExternalState, JobCommand, Rejection, Sighting};
 use crate::job::due::{EffectKind, due, next_wake};
@@ -25,7 +25,8 @@ const HOUR: DurationMs = DurationMs::from_secs(3_600);
 /// A job, and sites of four processors that keep their reservations in ledgers.
 pub(super) struct Story {
     pub(super) world: World,
-    sites: BTreeMap<SiteName, Ledger<Serial>>,
+    pub(super) sites: BTreeMap<SiteName, Ledger<Serial>>,
+    pub(super) scores: BTreeMap<SiteName, Scores>,
     components: usize,
 }
 
@@ -52,7 +53,7 @@ impl Story {
         let world = World::new(spec);
         let ledger = |_| Ledger::new(Timeline::new(world.now, &Resources::processors(4)).unwrap());
         let sites = (0..sites).map(|index| (site(index), ledger(index))).collect();
-        Self { world, sites, components }
+        Self { world, sites, scores: BTreeMap::new(), components }
     }
 
     /// All of this site is taken from a time after the earliest start for so long.
@@ -103,8 +104,10 @@ impl Story {
             acquisition: Default::default(),
         };
         let sites: Vec<Placement> = self.sites.keys().map(to).collect();
-        let candidates = vec![sites; self.components];
-        self.world.tell(JobCommand::Reserve { candidates, unreserved: Vec::new() })
+        let mut candidates = vec![sites; self.components];
+        let rankings = self.rank(&mut candidates);
+        let unreserved = Vec::new();
+        self.world.tell(JobCommand::Reserve { candidates, unreserved, rankings })
     }
 
     pub(super) fn question(&self) -> Option<(u32, Ask)> {
@@ -286,7 +289,7 @@ fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
 
 impl Story {
     /// Its user wants it to start so much later, or up to so much after that.
-    fn change(
+    pub(super) fn change(
         &mut self,
         later: DurationMs,
         within: DurationMs,
@@ -406,6 +409,7 @@ proptest! {
     #[test]
     fn nothing_is_held_by_nobody_but_what_an_unknown_outcome_left(
         components in 1usize..4,
+        prefers in proptest::option::of(any::<bool>()),
         taken in proptest::collection::vec((0u64..5_000, 60u64..5_000), 3),
         turns in proptest::collection::vec((0u8..10, any::<bool>()), 40),
         cancel_at in 0usize..60,
@@ -414,6 +418,10 @@ proptest! {
         let mut story = Story::new(components, HOUR, 3);
         for (at, (after, length)) in taken.into_iter().enumerate() {
             story.take(at, DurationMs::from_secs(after), DurationMs::from_secs(length));
+        }
+        if let Some(by_start) = prefers {
+            let by = if by_start { Objective::EarliestStart } else { Objective::EarliestCompletion };
+            story.prefer(by, [5, 30, 90]);
         }
         story.seek().unwrap();
         let mut excused = Vec::new();

@@ -16,6 +16,7 @@
 
 mod ask;
 mod paths;
+mod probe;
 mod request;
 mod search;
 mod slide;
@@ -25,5 +26,6 @@ mod tests;
 
 pub use ask::{Ask, Outcome};
 pub use paths::Path;
+pub use probe::Probing;
 pub use request::{Coallocation, InvalidCoallocation, Part, largest_first};
 pub use search::{Augmenting, Failure, Placing, Reserved, Search, Standing, Step};

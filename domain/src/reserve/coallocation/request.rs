@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::ids::{ComponentIndex, SiteName};
 use crate::reserve::agreement::StartWindow;
+use crate::reserve::candidates::Ranking;
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -38,6 +39,9 @@ pub struct Coallocation {
     pub unit: DurationMs,
     /// How many windows are tried at most.
     pub windows_max: u32,
+    /// By part: how its sites were put in order. None: nobody said by what. Those of a single part
+    /// are all asked, or the best, and what they grant decides.
+    pub rankings: Vec<Ranking>,
 }
 
 /// Why a job cannot be co-allocated, whatever the sites answer.

@@ -2,6 +2,7 @@
 
 use super::ask::{Ask, Outcome};
 use super::paths::Path;
+use super::probe::Probing;
 use super::request::Coallocation;
 use crate::ids::SiteName;
 use crate::reserve::agreement::StartWindow;
@@ -71,6 +72,13 @@ pub struct Search {
 /// What a site is being asked for; what is asked follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
+    /// Sites are ranked by what they grant.
+    Rank {
+        /// What they granted, and is not chosen.
+        granted: Vec<Reserved>,
+        /// What is asked.
+        at: Probing,
+    },
     /// Steps 5 to 12: a reservation for a part.
     Place {
         /// Which.
@@ -167,7 +175,13 @@ impl Search {
             serials: last.0,
             given_up: false,
         };
-        search.place(0);
+        if search.probes().is_some() {
+            // Each site is asked for the earliest start of all that are accepted.
+            search.window = search.job.window;
+            search.probe(0, Vec::new());
+        } else {
+            search.place(0);
+        }
         search
     }
 
@@ -176,8 +190,8 @@ impl Search {
         &self.held
     }
 
-    /// Every reservation that the search is answerable for: at most one of them more than
-    /// [`Search::reserved`], while one changes hands or is given up.
+    /// Every reservation that the search is answerable for: beside [`Search::reserved`] one that
+    /// changes hands or is given up, or those among which it has yet to choose.
     pub fn owned(&self) -> impl Iterator<Item = &Reserved> {
         let between: &[Reserved] = match &self.step {
             Step::Place {
@@ -188,7 +202,7 @@ impl Search {
                 at: Augmenting::HandOver { carried: reserved, .. } | Augmenting::Cancel(reserved),
                 ..
             } => std::slice::from_ref(reserved),
-            Step::Release { left, .. } => left,
+            Step::Release { left, .. } | Step::Rank { granted: left, .. } => left,
             Step::Place { at: Placing::Create(_), .. }
             | Step::Augment { at: Augmenting::Create(_), .. }
             | Step::Check { .. }
@@ -213,6 +227,7 @@ impl Search {
             left.last().map(|reserved| ask(reserved.site.clone(), reserved.serial))
         };
         let (ask, ended) = match &self.step {
+            Step::Rank { granted, at } => (self.ask_to_rank(granted, at), None),
             Step::Place { part, at, .. } => (Some(self.ask_to_place(*part, at)), None),
             Step::Augment { at, .. } => (Some(self.ask_to_augment(at)), None),
             Step::Check { left } => (last(left, |site, serial| Ask::Check { site, serial }), None),
@@ -247,6 +262,7 @@ impl Search {
     /// The outcome of what [`Search::standing`] asks. After the end it changes nothing.
     pub fn record(&mut self, outcome: Outcome) {
         match std::mem::replace(&mut self.step, Step::Confirmed) {
+            Step::Rank { granted, at } => self.on_ranked(granted, at, outcome),
             Step::Place { part, at, refused } => self.on_placed(part, at, refused, outcome),
             Step::Augment { turn, at } => self.on_augmented(turn, at, outcome),
             Step::Check { left } => self.on_checked(left, outcome),

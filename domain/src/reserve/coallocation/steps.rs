@@ -12,7 +12,7 @@ use crate::reserve::tag::Serial;
 use crate::units::Timestamp;
 
 /// What an outcome says of a reservation that was to start within some window.
-enum Start {
+pub(super) enum Start {
     Right(Timestamp),
     /// The site broke the protocol: the start is not one that was asked for.
     Wrong(Timestamp),
@@ -24,7 +24,7 @@ enum Start {
 }
 
 impl Start {
-    fn of(outcome: Outcome, window: StartWindow) -> Self {
+    pub(super) fn of(outcome: Outcome, window: StartWindow) -> Self {
         match outcome {
             Outcome::Granted { start } if window.contains(start) => Start::Right(start),
             Outcome::Granted { start } => Start::Wrong(start),
@@ -75,7 +75,7 @@ impl Search {
     }
 
     /// best = min(best, T_next).
-    fn note(&mut self, next: Option<Timestamp>) {
+    pub(super) fn note(&mut self, next: Option<Timestamp>) {
         self.best = earlier(self.best, next);
     }
 
@@ -93,8 +93,11 @@ impl Search {
     }
 
     fn ask_to_create(&self, part: usize, site: &SiteName) -> Ask {
-        let (serial, window) = (Serial(self.serials + 1), self.window_of(part));
-        Ask::Create { site: site.clone(), serial, part, window }
+        self.create_at(part, site, self.window_of(part))
+    }
+
+    pub(super) fn create_at(&self, part: usize, site: &SiteName, window: StartWindow) -> Ask {
+        Ask::Create { site: site.clone(), serial: Serial(self.serials + 1), part, window }
     }
 
     pub(super) fn on_placed(
@@ -143,7 +146,7 @@ impl Search {
         }
     }
 
-    fn take_serial(&mut self) -> Serial {
+    pub(super) fn take_serial(&mut self) -> Serial {
         self.serials += 1;
         Serial(self.serials)
     }

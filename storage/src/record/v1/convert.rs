@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use cospan_domain::acquire::Score;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, ComponentName, Digest, IdempotencyKey, InstanceId, JobId, KeyName,
     LogicalName, LrmId, PolicyName, RelPath, ReservationName, Round, RunnerName, SiteName, Tag,
@@ -79,7 +80,8 @@ as_number!(
     Bytes(u64),
     Nonce(u64),
     NotificationId(u64),
-    Serial(u32)
+    Serial(u32),
+    Score(u64)
 );
 
 /// A name, written as text and read without a detour.

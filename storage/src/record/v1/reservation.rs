@@ -1,13 +1,15 @@
 //! The reservations that a job asks for, and the search for them as it stands.
 
-use cospan_domain::acquire;
+use std::sync::Arc;
+
+use cospan_domain::acquire::{self, Objective as DomainObjective};
 use cospan_domain::ids::{SiteName, TargetName};
 use cospan_domain::job::state::{self, NoticeKind as DomainNoticeKind, Wish as DomainWish};
 use cospan_domain::reserve::coallocation::{
     self, Augmenting as DomainAugmenting, Failure as DomainFailure, Outcome as DomainOutcome,
-    Placing as DomainPlacing, Step as DomainStep,
+    Placing as DomainPlacing, Probing as DomainProbing, Step as DomainStep,
 };
-use cospan_domain::reserve::{self, agreement};
+use cospan_domain::reserve::{self, Found as DomainFound, agreement};
 
 use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct};
 use super::run::Placement;
@@ -92,8 +94,54 @@ wire_struct!(Coallocation = coallocation::Coallocation {
     window: StartWindow,
     tolerance: u64,
     unit: u64,
-    windows_max: u32,
+    windows_max: u32;
+    rankings: Vec<Ranking>,
 });
+
+wire_struct!(Ranking = reserve::Ranking {
+    objective: Objective,
+    since: u64,
+    stage_out: u64,
+    most: u32,
+    candidates: Vec<Candidate>,
+});
+wire_struct!(Candidate = reserve::Candidate {
+    site: Text<SiteName>;
+    stage_in: Option<u64>,
+    execution: Option<u64>,
+    expected: Option<u64>,
+    found: Found,
+});
+wire_enum!(Objective = DomainObjective { EarliestStart, EarliestCompletion });
+wire_enum!(Found = DomainFound {
+    NotAsked,
+    TooLate,
+    Granted(u64),
+    Refused(Option<u64>),
+    Lost,
+});
+
+impl Default for Found {
+    fn default() -> Self {
+        DomainFound::default().to_wire()
+    }
+}
+
+impl Default for Objective {
+    fn default() -> Self {
+        DomainObjective::default().to_wire()
+    }
+}
+
+wire_struct!(Preferences = acquire::Preferences {
+    ;
+    objective: Objective,
+    benchmarks: Vec<Benchmark>,
+    run_time: Option<u64>,
+    stage_in: Option<u64>,
+    stage_out: Option<u64>,
+});
+wire_struct!(Benchmark = acquire::Benchmark { name: Arc<str>, reference: u64, run_time: u64 });
 
 wire_struct!(Part = coallocation::Part {
     component: u32,
@@ -118,6 +166,7 @@ wire_struct!(Search = reserve::Search {
 wire_struct!(Held = reserve::Reserved { site: Text<SiteName>, serial: u32, start: u64 });
 
 wire_enum!(Step = DomainStep {
+    Rank { granted: Vec<Held>, at: Probing },
     Place { part: u32, at: Placing, refused: Option<u64> },
     Augment { turn: u32, at: Augmenting },
     Check { left: Vec<Held> },
@@ -125,6 +174,8 @@ wire_enum!(Step = DomainStep {
     Release { left: Vec<Held>, failure: Failure },
     Confirmed,
 });
+
+wire_enum!(Probing = DomainProbing { Create(u32), Cancel(u32), Confirm, Release });
 
 wire_enum!(Placing = DomainPlacing { Move(Held), Cancel { old: Held, rank: u32 }, Create(u32) });
 

@@ -19,7 +19,7 @@ use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainS
 use cospan_domain::sparse::Sparse;
 
 use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct};
-use super::reservation::ReservationWish;
+use super::reservation::{Preferences, ReservationWish};
 
 type Pairs = Vec<(Arc<str>, Arc<str>)>;
 type Texts = Vec<Arc<str>>;
@@ -49,6 +49,7 @@ wire_struct!(RunOptions = runner::RunOptions {
     acquisition: AcquisitionOptions,
     weights: Option<Vec<(Arc<str>, u32)>>,
     reservation: Option<ReservationWish>,
+    preferences: Option<Preferences>,
     within: Option<Text<ReservationName>>,
     molding: Molding,
 });

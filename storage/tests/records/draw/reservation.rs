@@ -1,6 +1,6 @@
 //! Draws the reservations of a job: a search at any step.
 
-use cospan_domain::acquire::{Promised, ReservationWish};
+use cospan_domain::acquire::{Benchmark, Objective, Preferences, Promised, ReservationWish, Score};
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::event::Happened;
 use cospan_domain::job::state::{
@@ -8,7 +8,8 @@ use cospan_domain::job::state::{
 };
 use cospan_domain::placed::Placement;
 use cospan_domain::reserve::{
-    Coallocation, Failure, Outcome, Part, Search, Serial, Standing, StartWindow,
+    Candidate, Coallocation, Failure, Found, Outcome, Part, Ranking, Search, Serial, Standing,
+    StartWindow,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -140,12 +141,61 @@ impl Draw {
             sites: sites.iter().skip(self.below(2)).cloned().collect(),
             offset: DurationMs::ZERO,
         });
+        let parts: Vec<Part> = parts.collect();
+        let rankings = match self.coin() {
+            true => parts.iter().map(|part| self.ranking(part)).collect(),
+            false => Vec::new(),
+        };
         Coallocation {
-            parts: parts.collect(),
+            parts,
+            rankings,
             window: self.day(),
             tolerance: DurationMs::from_secs(300),
             unit: DurationMs(1_000),
             windows_max: self.n32(),
+        }
+    }
+
+    fn objective(&mut self) -> Objective {
+        self.one(&[Objective::EarliestStart, Objective::EarliestCompletion])
+    }
+
+    fn ranking(&mut self, part: &Part) -> Ranking {
+        let candidates = part.sites.iter().map(|site| Candidate {
+            site: site.clone(),
+            stage_in: self.maybe(|draw| DurationMs(u64::from(draw.n32()))),
+            execution: self.maybe(|draw| DurationMs(draw.n64())),
+            expected: self.maybe(Self::at),
+            found: match self.below(6) {
+                0 => Found::Granted(self.at()),
+                1 => Found::Refused(self.maybe(Self::at)),
+                2 => Found::TooLate,
+                3 => Found::Lost,
+                _ => Found::NotAsked,
+            },
+        });
+        let candidates = candidates.collect();
+        Ranking {
+            objective: self.objective(),
+            since: Timestamp(u64::from(self.n32())),
+            stage_out: DurationMs(self.n64()),
+            most: self.n32(),
+            candidates,
+        }
+    }
+
+    pub(super) fn preferences(&mut self) -> Preferences {
+        let benchmarks = self.some(|draw| Benchmark {
+            name: draw.text(),
+            reference: Score(draw.n64()),
+            run_time: DurationMs(draw.n64()),
+        });
+        Preferences {
+            objective: self.objective(),
+            benchmarks,
+            run_time: self.maybe(|draw| DurationMs(draw.n64())),
+            stage_in: self.maybe(|draw| DurationMs(draw.n64())),
+            stage_out: self.maybe(|draw| DurationMs(draw.n64())),
         }
     }
 

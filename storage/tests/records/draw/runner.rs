@@ -36,6 +36,7 @@ impl Draw {
             },
             weights: self.maybe(Self::weights),
             reservation: self.maybe(Self::wish),
+            preferences: self.maybe(Self::preferences),
             within: self.maybe(Self::name),
             molding: Molding {
                 overhead: self.n32(),

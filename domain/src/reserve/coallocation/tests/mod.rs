@@ -2,6 +2,7 @@
 
 mod exhaustive;
 mod failures;
+mod probing;
 mod vectors;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub(super) fn job(latest: u64, parts: Vec<Part>) -> Coallocation {
         tolerance: DurationMs(5),
         unit: DurationMs(1),
         windows_max: 1_000,
+        rankings: Vec::new(),
     }
 }
 

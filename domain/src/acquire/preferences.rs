@@ -1,0 +1,152 @@
+//! What a job says of how the sites that may be asked for its reservation are ranked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::units::{DurationMs, PerMillion};
+
+/// A result of a benchmark, in millionths; higher is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Score(pub u64);
+
+impl Score {
+    /// The largest.
+    pub const MAX: Score = Score(1_000_000_000 * Self::ONE);
+
+    const ONE: u64 = 1_000_000;
+
+    /// From a number, kept to the millionth; `None` if it is below 0, above the largest, or none.
+    pub fn new(result: f64) -> Option<Self> {
+        let millionths = (result * Self::ONE as f64).round();
+        let is_fine = (0.0..=Self::MAX.0 as f64).contains(&millionths);
+        is_fine.then_some(Self(millionths as u64))
+    }
+
+    /// As a number.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / Self::ONE as f64
+    }
+}
+
+/// Results of a site, by the names of the benchmarks.
+pub type Scores = BTreeMap<Arc<str>, Score>;
+
+/// A benchmark with characteristics like the job's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Benchmark {
+    /// Its name.
+    pub name: Arc<str>,
+    /// A result; above zero.
+    pub reference: Score,
+    /// How long the job runs on a system with that result.
+    pub run_time: DurationMs,
+}
+
+/// By what sites are ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Objective {
+    /// The least time to the start.
+    EarliestStart,
+    /// The least time to the delivery of what it makes.
+    #[default]
+    EarliestCompletion,
+}
+
+/// What a job says of its start, its run and its end, so that sites can be ranked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Preferences {
+    /// By what they are ranked.
+    pub objective: Objective,
+    /// How long it runs, by benchmarks; none: `run_time` counts.
+    pub benchmarks: Vec<Benchmark>,
+    /// How long it runs, the same at every site.
+    pub run_time: Option<DurationMs>,
+    /// How long it takes until its input is there, where replicas do not say it.
+    pub stage_in: Option<DurationMs>,
+    /// How long it takes until its output is where it is wanted.
+    pub stage_out: Option<DurationMs>,
+}
+
+/// What is wrong with preferences.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each variant is its message")]
+pub enum InvalidPreferences {
+    #[error(
+        "the reference result of benchmark {0:?} is 0; give the result of the system where the job \
+         runs as long as `run_time` says"
+    )]
+    ReferenceZero(Arc<str>),
+    #[error("benchmark {0:?} is given twice; drop one")]
+    Twice(Arc<str>),
+    #[error(
+        "{0:?} is no name of a benchmark; use letters, digits, `-`, `_` and `.`, 1 to {max} of them",
+        max = Preferences::NAME_MAX
+    )]
+    Name(Arc<str>),
+    #[error("{0} benchmarks are given; give at most {max}", max = Preferences::BENCHMARKS_MAX)]
+    TooMany(usize),
+    #[error(
+        "the preferences rank the sites that are asked for a reservation, and the job wants none; \
+         say when it may start (`[reservation]`, or --start), or drop `[preferences]`"
+    )]
+    NoReservation,
+    #[error(
+        "a flexible request goes where it begins and ends first, whatever the preferences say; drop \
+         `[preferences]`, or ask for components of fixed sizes"
+    )]
+    Flexible,
+}
+
+impl Preferences {
+    /// The longest name of a benchmark, in bytes.
+    pub const NAME_MAX: usize = 64;
+    /// The most benchmarks.
+    pub const BENCHMARKS_MAX: usize = 32;
+
+    /// Checks what can be checked without knowing any site.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn validate(&self) -> Result<(), InvalidPreferences> {
+        if self.benchmarks.len() > Self::BENCHMARKS_MAX {
+            return Err(InvalidPreferences::TooMany(self.benchmarks.len()));
+        }
+        for (index, benchmark) in self.benchmarks.iter().enumerate() {
+            let name = || benchmark.name.clone();
+            if !is_name(&benchmark.name) {
+                return Err(InvalidPreferences::Name(name()));
+            }
+            if benchmark.reference == Score(0) {
+                return Err(InvalidPreferences::ReferenceZero(name()));
+            }
+            if self.benchmarks[..index].iter().any(|before| before.name == benchmark.name) {
+                return Err(InvalidPreferences::Twice(name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// How long the job runs at a site with these results: the mean of the times, not of the
+    /// speeds. A benchmark without a result above zero counts `missing_factor` times its time.
+    /// `None`: nothing is known, and only starts can be compared.
+    pub fn execution(&self, missing_factor: PerMillion, results: &Scores) -> Option<DurationMs> {
+        let count = self.benchmarks.len() as f64;
+        if self.benchmarks.is_empty() {
+            return self.run_time;
+        }
+        let times = self.benchmarks.iter().map(|benchmark| match results.get(&benchmark.name) {
+            Some(result) if *result > Score(0) => {
+                benchmark.run_time.0 as f64 * benchmark.reference.as_f64() / result.as_f64()
+            }
+            Some(_) | None => benchmark.run_time.scaled(missing_factor).0 as f64,
+        });
+        Some(DurationMs((times.sum::<f64>() / count).ceil() as u64))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=Preferences::NAME_MAX).contains(&name.len()) && name.bytes().all(is_fine)
+}

@@ -1,0 +1,150 @@
+//! The sites that a job may ask, in the order of its preferences.
+
+use std::collections::BTreeMap;
+
+use crate::acquire::{Preferences, Scores};
+use crate::ids::{ComponentIndex, SiteName};
+use crate::job::parameters::JobParameters;
+use crate::job::spec::JobSpec;
+use crate::job::state::Job;
+use crate::placed::Placement;
+use crate::reserve::{
+    Amounts, Candidate, Found, Opening, Ranking, StartWindow, Timeline, lease_length,
+};
+use crate::units::{DurationMs, Timestamp};
+
+/// What is known of the sites when they are ranked.
+#[derive(Debug)]
+pub struct Outlook<'a> {
+    /// What they have free later, as they publish it; one that is missing published nothing.
+    pub free: &'a BTreeMap<SiteName, Timeline>,
+    /// Their results in benchmarks, where somebody said.
+    pub scores: &'a BTreeMap<SiteName, Scores>,
+    /// When they are ranked.
+    pub now: Timestamp,
+}
+
+/// What a job asks each site for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease {
+    /// When it may begin.
+    pub window: StartWindow,
+    /// How far apart those of the components may begin.
+    pub tolerance: DurationMs,
+    /// How long it lasts.
+    pub length: DurationMs,
+}
+
+/// When reservations for these starts may begin: so long before them that all can come to their
+/// gates, as far as there is time for that. Empty if it is too late.
+pub(crate) fn begin_window(
+    accepted: StartWindow,
+    parameters: &JobParameters,
+    now: Timestamp,
+) -> StartWindow {
+    let lead = parameters.reservation_lead;
+    let latest = (accepted.latest - lead).max((now + lead).min(accepted.latest));
+    StartWindow::new((accepted.earliest - lead).max(now), latest)
+}
+
+impl Lease {
+    /// For these starts of a job of that wall time.
+    pub(crate) fn new(
+        wall_time: DurationMs,
+        window: StartWindow,
+        tolerance: DurationMs,
+        parameters: &JobParameters,
+    ) -> Self {
+        let tolerance = tolerance.min(window.latest.since(window.earliest));
+        let (lead, margin) = (parameters.reservation_lead, parameters.wall_margin);
+        let length = lease_length(tolerance, DurationMs::ZERO, lead, wall_time, margin);
+        Self { window, tolerance, length }
+    }
+}
+
+impl Job {
+    /// Whether it says how the sites that it asks are ranked.
+    pub fn ranks_sites(&self) -> bool {
+        self.spec.run.preferences.is_some() && self.reservation_wish().is_some()
+    }
+}
+
+impl JobSpec {
+    /// Puts the sites that it may ask, by component, in the order of its preferences, if it
+    /// accepts these starts, so far apart. Returns by component how they were ranked; nothing if
+    /// it has no preferences.
+    pub fn rank_candidates(
+        &self,
+        candidates: &mut [Vec<Placement>],
+        (accepted, tolerance): (StartWindow, DurationMs),
+        outlook: &Outlook<'_>,
+        parameters: &JobParameters,
+    ) -> Vec<Ranking> {
+        let Some(preferences) = &self.run.preferences else { return Vec::new() };
+        let window = begin_window(accepted, parameters, outlook.now);
+        let lease = Lease::new(self.wall_time, window, tolerance, parameters);
+        let ranked = candidates.iter_mut().enumerate().map(|(index, placements)| {
+            let look = Look { preferences, lease, outlook, parameters };
+            let mut ranking = look.ranking(self, ComponentIndex(index as u32), placements);
+            let order = ranking.arrange();
+            *placements = order.iter().map(|index| placements[*index].clone()).collect();
+            ranking
+        });
+        ranked.collect()
+    }
+}
+
+/// One look at all sites.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    preferences: &'a Preferences,
+    lease: Lease,
+    outlook: &'a Outlook<'a>,
+    parameters: &'a JobParameters,
+}
+
+impl Look<'_> {
+    fn ranking(self, spec: &JobSpec, index: ComponentIndex, placements: &[Placement]) -> Ranking {
+        let candidates =
+            placements.iter().map(|placement| self.candidate(spec, index, placement)).collect();
+        Ranking {
+            objective: self.preferences.objective,
+            since: self.outlook.now,
+            stage_out: self.preferences.stage_out.unwrap_or_default(),
+            most: self.parameters.reservation_candidates,
+            candidates,
+        }
+    }
+
+    fn candidate(self, spec: &JobSpec, index: ComponentIndex, placement: &Placement) -> Candidate {
+        let Self { preferences, outlook, parameters, .. } = self;
+        // What it names as input has replicas and ways to the site, or it would be no candidate.
+        let known = (!placement.sources.is_empty()).then_some(placement.transfer_time);
+        let nothing = Scores::new();
+        let scores = outlook.scores.get(&placement.site).unwrap_or(&nothing);
+        let candidate = Candidate {
+            site: placement.site.clone(),
+            stage_in: known.or(preferences.stage_in),
+            execution: preferences.execution(parameters.missing_benchmark_factor, scores),
+            expected: None,
+            found: Found::NotAsked,
+        };
+        Candidate { expected: self.expected(spec, index, &candidate), ..candidate }
+    }
+
+    /// The earliest start of a reservation that the site's published time has room for.
+    fn expected(
+        self,
+        spec: &JobSpec,
+        index: ComponentIndex,
+        candidate: &Candidate,
+    ) -> Option<Timestamp> {
+        let free = self.outlook.free.get(&candidate.site)?;
+        let resources = spec.components.get(index.0 as usize)?.resources.countable();
+        let need: Amounts = free.amounts(&resources).ok()?;
+        let StartWindow { earliest, latest } =
+            candidate.window(self.outlook.now, self.lease.window);
+        let before = latest + DurationMs(1);
+        free.earliest(&Opening { before, ..Opening::after(earliest, need, self.lease.length) })
+    }
+}

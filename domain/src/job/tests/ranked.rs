@@ -1,0 +1,139 @@
+//! Jobs that say which of the sites that could promise their start they prefer.
+
+use std::sync::Arc;
+
+use super::reservations::Story;
+use super::world::{key, site};
+use crate::acquire::{Benchmark, Objective, Preferences, Score, Scores};
+use crate::ids::SiteName;
+use crate::job::command::JobCommand;
+use crate::job::reservation::Outlook;
+use crate::job::state::{PhaseKind, Reservation};
+use crate::placed::Placement;
+use crate::reserve::{Ask, Found, Ranking};
+use crate::units::DurationMs;
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const HALF: DurationMs = DurationMs::from_secs(1_800);
+const MINUTES: DurationMs = DurationMs::from_secs(180);
+
+impl Story {
+    /// It says how the sites are ranked: each runs it for so many minutes.
+    pub(super) fn prefer(&mut self, objective: Objective, minutes: [u64; 3]) {
+        let benchmark = Benchmark {
+            name: "b".into(),
+            reference: Score::new(1.0).unwrap(),
+            run_time: DurationMs::from_secs(60),
+        };
+        let benchmarks = vec![benchmark];
+        let preferences = Preferences { objective, benchmarks, ..Preferences::default() };
+        Arc::make_mut(&mut self.world.job.spec).run.preferences = Some(preferences);
+        let score = |minutes: u64| Score::new(1.0 / minutes as f64).unwrap();
+        let of = |(at, minutes)| (site(at), Scores::from([("b".into(), score(minutes))]));
+        self.scores = minutes.into_iter().enumerate().map(of).collect();
+    }
+
+    /// Puts the sites in the order that it prefers, by what they have free.
+    pub(super) fn rank(&self, candidates: &mut [Vec<Placement>]) -> Vec<Ranking> {
+        let free = self.sites.iter().map(|(site, held)| (site.clone(), held.timeline().clone()));
+        let (free, scores, now) = (free.collect(), &self.scores, self.world.now);
+        let outlook = Outlook { free: &free, scores, now };
+        let Some(wish) = self.world.job.reservation_wish() else { return Vec::new() };
+        let starts = (wish.window, wish.tolerance);
+        self.world.job.spec.rank_candidates(candidates, starts, &outlook, &self.world.parameters)
+    }
+}
+
+/// Three sites: the first is taken for half an hour, and runs a job fastest.
+fn story(components: usize, objective: Objective) -> Story {
+    let mut story = Story::flexible(components, HOUR, 3, false);
+    story.prefer(objective, [5, 60, 90]);
+    story.take(0, DurationMs::ZERO, HALF);
+    story
+}
+
+fn rankings(story: &Story) -> &[Ranking] {
+    &story.world.job.reservation.as_deref().unwrap().search.job.rankings
+}
+
+/// Where each component goes.
+fn sites(story: &Story) -> Vec<SiteName> {
+    let placements = story.world.job.reservation.as_deref().and_then(Reservation::placements);
+    placements.unwrap().into_iter().map(|placement| placement.site).collect()
+}
+
+#[test]
+fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
+    let mut story = story(1, Objective::EarliestCompletion);
+    story.seek().unwrap();
+    let asked = story.question().map(|(_, ask)| ask.site().clone());
+    assert_eq!(asked, Some(site(0)), "the best by what is published is asked first");
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    assert_eq!((sites(&story), story.held().len()), (vec![site(0)], 1));
+    let lead = story.world.parameters.reservation_lead;
+    let promised = story.start() + HALF + lead;
+    assert_eq!(story.world.job.promised_start(), Some(promised));
+    let granted = |it: &Found| matches!(it, Found::Granted(_));
+    assert!(rankings(&story)[0].candidates.iter().all(|candidate| granted(&candidate.found)));
+}
+
+#[test]
+fn a_job_that_wants_the_earliest_start_goes_where_that_is() {
+    let mut story = story(1, Objective::EarliestStart);
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!((sites(&story), story.held().len()), (vec![site(1)], 1));
+    assert_eq!(story.world.job.promised_start(), Some(story.start()));
+}
+
+#[test]
+fn only_so_many_sites_grant_as_the_server_says() {
+    let mut story = story(1, Objective::EarliestStart);
+    story.world.parameters.reservation_candidates = 1;
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.world.job.reservation.as_deref().unwrap().last_serial().0, 1);
+    assert_eq!(sites(&story), [site(1)]);
+}
+
+#[test]
+fn components_of_a_job_ask_sites_in_the_order_that_it_prefers() {
+    let mut story = story(2, Objective::EarliestCompletion);
+    story.seek().unwrap();
+    let (_, ask) = story.question().unwrap();
+    assert!(matches!(&ask, Ask::Create { site: asked, .. } if *asked == site(0)), "{ask:?}");
+    story.ask_all();
+    assert_eq!(sites(&story), [site(1), site(1)], "all start together, as early as they can");
+    assert_eq!(rankings(&story).len(), 2, "it is kept for people");
+}
+
+#[test]
+fn a_job_that_is_cancelled_while_sites_are_ranked_leaves_nothing_there() {
+    for steps in 0..6 {
+        let mut story = story(1, Objective::EarliestCompletion);
+        story.seek().unwrap();
+        for _ in 0..steps {
+            let (question, ask) = story.question().unwrap();
+            let outcome = story.outcome(&ask);
+            story.tell(question, outcome).unwrap();
+        }
+        story.world.tell(JobCommand::Cancel(key())).unwrap();
+        story.ask_all();
+        assert_eq!(story.world.phase(), PhaseKind::Cancelled, "after {steps}");
+        assert!(story.held().is_empty(), "after {steps}");
+    }
+}
+
+#[test]
+fn a_job_that_is_moved_has_the_sites_ranked_anew() {
+    let mut story = story(1, Objective::EarliestStart);
+    story.seek().unwrap();
+    story.ask_all();
+    story.change(HOUR, MINUTES).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.job.promised_start(), Some(story.start() + HOUR));
+    assert_eq!(story.held().len(), 1);
+    let since = rankings(&story)[0].since;
+    assert_eq!(since, story.world.now, "its predictions count from the move on");
+}

@@ -1,0 +1,166 @@
+//! Reservations that are made while the sites are ranked (the broker's paper, section 3.1), for a
+//! job of one part: of those that are granted the best is kept, and the others go back.
+
+use super::ask::{Ask, Outcome};
+use super::search::{Failure, Reserved, Search, Step};
+use super::steps::Start;
+use crate::reserve::agreement::StartWindow;
+use crate::reserve::candidates::{Candidate, Found, Ranking};
+
+/// What is asked while sites are ranked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probing {
+    /// A new reservation, at the site of this rank.
+    Create(usize),
+    /// The last one that was granted came out wrong and is given up; then the site of that rank is
+    /// asked.
+    Cancel(usize),
+    /// The first of those that were granted, which is the best, is to be kept.
+    Confirm,
+    /// The best is kept: the last of the others is given up.
+    Release,
+}
+
+impl Search {
+    /// How its sites are ranked, if they are by what they grant.
+    pub fn probes(&self) -> Option<&Ranking> {
+        match self.job.rankings.as_slice() {
+            [ranking] if self.job.parts.len() == 1 => Some(ranking),
+            _ => None,
+        }
+    }
+
+    fn candidate_mut(&mut self, rank: usize) -> Option<&mut Candidate> {
+        self.job.rankings.first_mut()?.candidates.get_mut(rank)
+    }
+
+    /// The starts that the site of this rank is asked for.
+    fn window_to_probe(&self, rank: usize) -> StartWindow {
+        let accepted = self.job.window;
+        let known = self.probes().and_then(|it| Some((it.since, it.candidates.get(rank)?)));
+        known.map_or(accepted, |(since, candidate)| candidate.window(since, accepted))
+    }
+
+    /// Asks the sites from this rank on, until enough have granted what is wanted.
+    pub(super) fn probe(&mut self, rank: usize, granted: Vec<Reserved>) {
+        let most = self.probes().map_or(1, |ranking| ranking.most.max(1)) as usize;
+        let all = self.job.parts.first().map_or(0, |part| part.sites.len());
+        let mut rank = rank;
+        while rank < all && granted.len() < most {
+            let window = self.window_to_probe(rank);
+            if !window.is_empty() {
+                self.step = Step::Rank { granted, at: Probing::Create(rank) };
+                return;
+            }
+            // As soon as the input is there it could be.
+            self.note(Some(window.earliest));
+            self.candidate_mut(rank).into_iter().for_each(|it| it.found = Found::TooLate);
+            rank += 1;
+        }
+        self.choose(granted);
+    }
+
+    /// The best comes first.
+    fn choose(&mut self, mut granted: Vec<Reserved>) {
+        let order = self.probes().map(Ranking::best_first).unwrap_or_default().0;
+        let sites = self.probes().map(|ranking| ranking.candidates.as_slice()).unwrap_or_default();
+        let place = |reserved: &Reserved| {
+            order.iter().position(|index| sites[*index].site == reserved.site)
+        };
+        granted.sort_by_key(|reserved| place(reserved).unwrap_or(usize::MAX));
+        match (granted.is_empty(), self.best) {
+            (false, _) => self.step = Step::Rank { granted, at: Probing::Confirm },
+            (true, Some(_)) => self.release(Failure::NoCommonStart),
+            (true, None) => self.release(Failure::Never),
+        }
+    }
+
+    pub(super) fn ask_to_rank(&self, granted: &[Reserved], at: &Probing) -> Option<Ask> {
+        let cancel = |Reserved { site, serial, .. }: &Reserved| Ask::Cancel {
+            site: site.clone(),
+            serial: *serial,
+        };
+        match at {
+            Probing::Create(rank) => {
+                let site = self.job.parts.first()?.sites.get(*rank)?;
+                Some(self.create_at(0, site, self.window_to_probe(*rank)))
+            }
+            Probing::Cancel(_) | Probing::Release => granted.last().map(cancel),
+            Probing::Confirm => granted.first().map(|Reserved { site, serial, .. }| Ask::Confirm {
+                site: site.clone(),
+                serial: *serial,
+            }),
+        }
+    }
+
+    pub(super) fn on_ranked(&mut self, granted: Vec<Reserved>, at: Probing, outcome: Outcome) {
+        match at {
+            Probing::Create(rank) => self.on_probed(rank, granted, outcome),
+            Probing::Cancel(rank) => self.probe(rank, without_last(granted)),
+            Probing::Confirm => self.on_best_confirmed(granted, outcome),
+            Probing::Release => self.let_go(without_last(granted)),
+        }
+    }
+
+    fn on_probed(&mut self, rank: usize, mut granted: Vec<Reserved>, outcome: Outcome) {
+        let start = Start::of(outcome, self.window_to_probe(rank));
+        let (site, serial) = (self.job.parts[0].sites[rank].clone(), self.take_serial());
+        let (found, at) = match start {
+            Start::Right(start) => {
+                granted.push(Reserved { site, serial, start });
+                (Found::Granted(start), None)
+            }
+            Start::Wrong(start) => {
+                granted.push(Reserved { site, serial, start });
+                (Found::Refused(None), Some(Probing::Cancel(rank + 1)))
+            }
+            Start::None { next, .. } => {
+                self.note(next);
+                (Found::Refused(next), None)
+            }
+        };
+        self.candidate_mut(rank).into_iter().for_each(|candidate| candidate.found = found);
+        match at {
+            Some(at) => self.step = Step::Rank { granted, at },
+            None => self.probe(rank + 1, granted),
+        }
+    }
+
+    /// What is lost when it is to be kept makes way to the next best.
+    fn on_best_confirmed(&mut self, mut granted: Vec<Reserved>, outcome: Outcome) {
+        let best = granted.remove(0);
+        match outcome {
+            Outcome::Done | Outcome::Granted { .. } => {
+                self.held[0] = Some(best);
+                self.let_go(granted);
+            }
+            Outcome::Lost { .. } => {
+                let sites = self.job.rankings.iter_mut().flat_map(|it| &mut it.candidates);
+                let lost = sites.filter(|candidate| candidate.site == best.site);
+                lost.for_each(|candidate| candidate.found = Found::Lost);
+                match granted.is_empty() {
+                    true => self.release(Failure::LostAtTheEnd),
+                    false => self.step = Step::Rank { granted, at: Probing::Confirm },
+                }
+            }
+            Outcome::Refused { .. } => {
+                granted.push(best);
+                self.step = Step::Rank { granted, at: Probing::Confirm };
+                self.release(Failure::LostAtTheEnd);
+            }
+        }
+    }
+
+    /// The best is held, and the others go back.
+    fn let_go(&mut self, granted: Vec<Reserved>) {
+        self.step = match granted.is_empty() {
+            true => Step::Confirmed,
+            false => Step::Rank { granted, at: Probing::Release },
+        };
+    }
+}
+
+fn without_last(mut granted: Vec<Reserved>) -> Vec<Reserved> {
+    granted.pop();
+    granted
+}

@@ -1,0 +1,141 @@
+//! What a job prefers among the sites that are asked to promise its start, as its user writes it.
+
+use std::sync::Arc;
+
+use cospan_domain::acquire::{Benchmark, Objective, Preferences, Score};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
+
+use super::quantity::Length;
+use super::shape::BenchmarkText;
+
+/// By what sites are ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectiveName {
+    /// The least time until it starts.
+    EarliestStart,
+    /// The least time until its output is where it is wanted.
+    #[default]
+    EarliestCompletion,
+}
+
+impl ObjectiveName {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ObjectiveName::EarliestStart => "earliest-start",
+            ObjectiveName::EarliestCompletion => "earliest-completion",
+        }
+    }
+}
+
+impl From<ObjectiveName> for Objective {
+    fn from(name: ObjectiveName) -> Self {
+        match name {
+            ObjectiveName::EarliestStart => Objective::EarliestStart,
+            ObjectiveName::EarliestCompletion => Objective::EarliestCompletion,
+        }
+    }
+}
+
+impl From<Objective> for ObjectiveName {
+    fn from(objective: Objective) -> Self {
+        match objective {
+            Objective::EarliestStart => ObjectiveName::EarliestStart,
+            Objective::EarliestCompletion => ObjectiveName::EarliestCompletion,
+        }
+    }
+}
+
+/// How the sites that are asked to promise a start are ranked. All of it may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PreferencesDocument {
+    /// By what; `earliest-completion` if left out. Where nothing is known of the run time, starts
+    /// alone are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveName>,
+    /// How long it is expected to run, the same at every site; benchmarks know better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_time: Option<Length>,
+    /// How long it is expected to take until its input is there, where replicas and links do not
+    /// say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "10m")]
+    pub stage_in: Option<Length>,
+    /// How long it is expected to take until its output is where it is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_out: Option<Length>,
+    /// Benchmarks with characteristics like its own, each named once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 32)]
+    pub benchmark: Vec<BenchmarkDocument>,
+}
+
+/// A benchmark with characteristics like the job's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BenchmarkDocument {
+    /// Its name, as sites have it in their configuration.
+    #[schema(value_type = BenchmarkText)]
+    pub name: Arc<str>,
+    /// The result of a system that the job is known on; higher is better.
+    pub reference: ScoreNumber,
+    /// How long the job runs on that system.
+    pub run_time: Length,
+}
+
+/// A result of a benchmark, written as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScoreNumber(pub Score);
+
+impl Serialize for ScoreNumber {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(self.0.as_f64())
+    }
+}
+
+impl<'de> Deserialize<'de> for ScoreNumber {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let score = Score::new(f64::deserialize(from)?).filter(|score| *score > Score(0));
+        let most = Score::MAX.as_f64();
+        let wrong = || format!("a result must be above 0 and at most {most}; it counts millionths");
+        score.map(ScoreNumber).ok_or_else(|| D::Error::custom(wrong()))
+    }
+}
+
+impl From<PreferencesDocument> for Preferences {
+    fn from(document: PreferencesDocument) -> Self {
+        let benchmark = |one: BenchmarkDocument| Benchmark {
+            name: one.name,
+            reference: one.reference.0,
+            run_time: one.run_time.0,
+        };
+        Self {
+            objective: document.objective.unwrap_or_default().into(),
+            benchmarks: document.benchmark.into_iter().map(benchmark).collect(),
+            run_time: document.run_time.map(|length| length.0),
+            stage_in: document.stage_in.map(|length| length.0),
+            stage_out: document.stage_out.map(|length| length.0),
+        }
+    }
+}
+
+impl From<&Preferences> for PreferencesDocument {
+    fn from(preferences: &Preferences) -> Self {
+        let benchmark = |one: &Benchmark| BenchmarkDocument {
+            name: one.name.clone(),
+            reference: ScoreNumber(one.reference),
+            run_time: Length(one.run_time),
+        };
+        Self {
+            objective: Some(preferences.objective.into()),
+            run_time: preferences.run_time.map(Length),
+            stage_in: preferences.stage_in.map(Length),
+            stage_out: preferences.stage_out.map(Length),
+            benchmark: preferences.benchmarks.iter().map(benchmark).collect(),
+        }
+    }
+}

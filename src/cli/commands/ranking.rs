@@ -1,0 +1,39 @@
+//! How sites were ranked that may promise a job its start, for people.
+
+use cospan_domain::units::DurationMs;
+
+use crate::api::v1::preferences::ObjectiveName;
+use crate::api::v1::ranking::{CandidateReport, RankingReport};
+use crate::cli::out::columns;
+use crate::cli::when::local;
+
+/// Each ranking with a line that says by what, and a table.
+pub(super) fn text(rankings: &[RankingReport]) -> String {
+    let texts: Vec<String> = rankings.iter().map(one).collect();
+    texts.join("\n")
+}
+
+fn one(ranking: &RankingReport) -> String {
+    let by = match (ranking.by, &ranking.because) {
+        (ObjectiveName::EarliestStart, Some(because)) => format!("by start only: {because}"),
+        (by, _) => format!("by {}", by.as_str()),
+    };
+    let rows: Vec<Vec<String>> = ranking.candidates.iter().map(row).collect();
+    let heading = ["SITE", "", "INPUT", "START", "RUNS", "DONE"];
+    format!("{}: sites ranked {by}\n{}", ranking.component, columns(&heading, &rows))
+}
+
+fn row(candidate: &CandidateReport) -> Vec<String> {
+    let length = |ms: Option<u64>| ms.map(|ms| DurationMs(ms).to_string());
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    let next =
+        candidate.next.map(|next| format!("{}, not before {}", candidate.state, local(next)));
+    vec![
+        candidate.site.clone(),
+        next.unwrap_or_else(|| candidate.state.clone()),
+        length(candidate.stage_in_ms).unwrap_or_else(|| "unknown (0s)".into()),
+        or_dash(candidate.start.map(local)),
+        or_dash(length(candidate.run_ms)),
+        or_dash(candidate.done.map(local)),
+    ]
+}
