@@ -132,7 +132,8 @@ pub(crate) struct AllowArgs {
     #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
     pub(crate) remove: Vec<String>,
     /// The keys whose jobs may use it, and no others.
-    #[arg(long, value_name = "KEY", num_args = 1.., conflicts_with = "add", value_delimiter = ',')]
+    #[arg(long, value_name = "KEY", num_args = 1.., value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["add", "remove"])]
     pub(crate) only: Vec<String>,
     /// Every key's jobs may use it.
     #[arg(long, conflicts_with_all = CHANGES, required_unless_present_any = CHANGES)]

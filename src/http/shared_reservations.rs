@@ -93,7 +93,11 @@ pub(super) async fn create(
         return Err(no_site(unknown, &known));
     }
     let wish = wanted.wish(now());
-    let wish = wish.map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
+    let wish = wish.map_err(|(key, why)| {
+        let of_time = matches!(key, "for" | "start");
+        let code = if of_time { Code::BadWindow } else { Code::BadBody };
+        Problem::new(code, why).key(key)
+    })?;
     order(&edge, &caller, wanted.first().clone(), SiteOrder::Reserve(Box::new(wish))).await?;
     report(&edge, wanted.name.as_str())
 }
@@ -147,7 +151,7 @@ pub(super) async fn allow(
     let wanted: SharedAccess = body::read_json(&request, payload, &edge.settings).await?;
     let (site, shared, _) = found(&edge, &name)?;
     let access = wanted.access();
-    let access = access.map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
+    let access = access.map_err(|(key, why)| Problem::new(Code::BadBody, why).key(key))?;
     let what = SiteOrder::AllowReservation { name: shared.wish.name, access };
     order(&edge, &caller, site, what).await?;
     report(&edge, &name)

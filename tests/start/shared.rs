@@ -161,7 +161,7 @@ fn a_job_that_waits_fails_when_its_reservation_is_for_others_from_then_on() {
     assert_eq!(open.status.code(), Some(3), "{}", said(&open));
     let allowed = ask(&environment, "reservation allow course --only somebody");
     assert!(said(&allowed).contains("somebody"), "{}", said(&allowed));
-    until_it_is(&server, 1, "failed");
+    until("it has failed", || why(&server, 1).contains("failed"));
     assert!(why(&server, 1).contains("is not for its key"), "{}", why(&server, 1));
 }
 

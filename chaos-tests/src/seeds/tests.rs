@@ -11,6 +11,7 @@ use super::campaign::{Size, seed};
 use super::promised::promise;
 use super::run::{Verdict, run};
 use super::scenario::{Kill, Scenario, UserAction};
+use super::shared_drawn::{at_all_sites, share};
 use cospan_simulator::call_faults::DiskTrouble;
 use cospan_simulator::kill_switch::KillPoint;
 
@@ -53,7 +54,7 @@ fn promised_starts_are_kept_or_told_of_under_drawn_trouble() {
         let mut scenario = Scenario::draw(number, jobs, sites, length).unwrap();
         promise(&mut scenario, &mut StdRng::seed_from_u64(number));
         let verdict = run(scenario).unwrap();
-        promised += verdict.timeline.iter().filter(|(.., what)| what.contains("Reserved(")).count();
+        promised += under_reservations(&verdict);
         hold(&verdict);
     }
     assert!(promised > 50, "only {promised} attempts ran under reservations");
@@ -73,6 +74,44 @@ fn a_death_at_any_step_of_a_promise_leaves_no_reservation_behind() {
         assert!(had(what), "{what}");
     }
     die_at_each(&quiet, undisturbed.changes.min(25));
+}
+
+#[test]
+fn shared_reservations_hold_at_all_of_their_sites_or_none_under_drawn_trouble() {
+    let (mut together, mut ran) = (0, 0);
+    for number in 1..=24 {
+        let Size { jobs, sites, length } = SMALL;
+        let mut scenario = Scenario::draw(number, jobs, sites, length).unwrap();
+        scenario.by_slurm = false;
+        share(&mut scenario, &mut StdRng::seed_from_u64(number)).unwrap();
+        together += scenario.actions.iter().filter(|(_, action)| is_at_several(action)).count();
+        let verdict = run(scenario).unwrap();
+        ran += under_reservations(&verdict);
+        hold(&verdict);
+    }
+    assert!(together > 20 && ran > 50, "{together} at several sites, {ran} attempts");
+}
+
+/// Nothing goes wrong but the one death, while sites are asked, or what they keep is extended, is for
+/// others, or goes back.
+#[test]
+fn a_death_at_any_step_of_a_reservation_at_several_sites_leaves_none_behind() {
+    let mut quiet = quiet(6, 3, 3);
+    at_all_sites(&mut quiet).unwrap();
+    let undisturbed = run(quiet.clone()).unwrap();
+    hold(&undisturbed);
+    assert!(under_reservations(&undisturbed) > 0);
+    die_at_each(&quiet, undisturbed.changes.min(40));
+}
+
+/// Whether it is an order for a reservation at several sites.
+fn is_at_several(action: &UserAction) -> bool {
+    matches!(action, UserAction::Reserve(_, wish) if !wish.parts.is_empty())
+}
+
+/// Attempts that ran under reservations.
+fn under_reservations(verdict: &Verdict) -> usize {
+    verdict.timeline.iter().filter(|(.., what)| what.contains("Reserved(")).count()
 }
 
 /// Each job is promised a start in ten minutes, and moved by two hours before that.

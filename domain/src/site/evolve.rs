@@ -38,11 +38,8 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             record.breaker = Breaker::Open { since: at, probe_at: *probe_at, trips: *trips };
         }
         Happened::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
-        Happened::ProbeEnded { probe, allowed: next, .. } => {
-            if let Breaker::HalfOpen { allowed, running, .. } = &mut record.breaker {
-                running.remove(probe);
-                *allowed = *next;
-            }
+        Happened::ProbeEnded { probe, allowed, .. } => {
+            end_probe(&mut record.breaker, *probe, *allowed);
         }
         Happened::BreakerClosed => {
             record.breaker = Breaker::Closed;
@@ -83,6 +80,13 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         | Happened::SharedSettled { .. }
         | Happened::SharedLeft { .. }
         | Happened::SharedChanged { .. }) => shared::evolve(record, what, at),
+    }
+}
+
+fn end_probe(breaker: &mut Breaker, probe: AttemptId, next: u32) {
+    if let Breaker::HalfOpen { allowed, running, .. } = breaker {
+        running.remove(&probe);
+        *allowed = next;
     }
 }
 

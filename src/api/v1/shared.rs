@@ -261,16 +261,20 @@ impl SharedReport {
         let name = &shared.wish.name;
         let jobs = || view.jobs.values().filter(|job| job.shares() == Some(name));
         let unfinished = jobs().filter(|job| !job.is_final());
-        let (mut processors, mut reserved_ms, mut used) = (0, 0, 0);
+        let (mut reserved_ms, mut used) = (0, 0);
         for (site, part) in group.parts() {
             let wide = part.wish.resources.processors;
-            processors += wide;
             if part.granted.is_some() {
                 reserved_ms += now.min(part.until()).since(part.start()).0 * u64::from(wide);
             }
             used += jobs().map(|job| used_ms(job, site, part, now)).sum::<u64>();
         }
         let parts = group.parts().iter().map(|(site, part)| SharedPartReport::of(site, part, now));
+        // Not all sites may have been asked yet.
+        let processors = match shared.together {
+            Some(_) => shared.wish.parts.values().map(|part| part.processors).sum(),
+            None => shared.wish.resources.processors,
+        };
         Some(Self {
             name: name.to_string(),
             site: site.to_string(),
@@ -295,8 +299,12 @@ impl SharedReport {
             .sites
             .iter()
             .flat_map(|(site, record)| record.shared.iter().map(move |shared| (site, shared)));
-        // Starts that were tried in vain are no reservations.
-        let each = each.filter(|(_, shared)| shared.end() != Some(&SharedEnd::AskedAnew));
+        // What is left of starts that were tried in vain is no reservation.
+        let each = each.filter(|(site, shared)| {
+            let is_root = shared.wish.parts.keys().next() == Some(*site);
+            let is_whole = is_root || shared.accord() == Accord::Kept;
+            is_whole && shared.end() != Some(&SharedEnd::AskedAnew)
+        });
         let groups = each.filter_map(|(site, shared)| {
             let group = Group::of(site, shared, &|site| view.site_record(site));
             // Each once, where its first part is.
@@ -378,6 +386,14 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
 /// Of all parts together: what is still being done somewhere is not done.
 fn state_of(group: &Group<'_>, now: Timestamp) -> &'static str {
     let Some((_, leader)) = group.leader(now) else { return "over" };
+    // What was ended at one site, and is not lost there alone, is ended at the others before long.
+    let ends = |part: &SharedReservation| match part.end() {
+        Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != Accord::Kept,
+        end => end.is_some(),
+    };
+    if leader.end().is_none() && group.parts().iter().any(|(_, part)| ends(part)) {
+        return "releasing";
+    }
     let of_leader = state(leader, now);
     let releasing = |part: &SharedReservation| state(part, now) == "releasing";
     match of_leader {

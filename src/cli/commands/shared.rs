@@ -27,7 +27,7 @@ pub(super) fn create(
     args: &CreateArgs,
 ) -> Result<(), CliError> {
     let name = args.name.as_str();
-    let mut parts = args.site.iter().map(|part| {
+    let mut parts = args.site.iter().map(|part| -> Result<SharedPart, CliError> {
         let processors = part.processors.or(args.processors).ok_or_else(|| {
             let site = &part.site;
             let remedy = format!("say --processors N, or --site {site}=N");
