@@ -12,6 +12,7 @@ mod errors;
 pub mod finding;
 mod hosts;
 mod judge;
+mod lanes;
 mod nodes;
 mod options;
 mod polls;

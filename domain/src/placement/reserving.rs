@@ -28,7 +28,12 @@ pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<P
 }
 
 fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> Vec<Placement> {
+    // A site promises what its own partition has, and that only.
+    let serves = |site: &GridSite| {
+        !grants || request.components().iter().all(|component| site.pool_of(component).is_none())
+    };
     let of_kind = grid.sites().iter().filter(|site| site.grants_reservations() == Some(grants));
+    let of_kind = of_kind.filter(|site| serves(site));
     let mut sites: Vec<GridSite> = of_kind.filter_map(GridSite::as_empty).collect();
     let mut ranked = Vec::new();
     while let Some(placement) = best(request, &grid.with_sites(sites.clone())) {

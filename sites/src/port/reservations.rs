@@ -82,3 +82,25 @@ pub trait Reservations: Send + Sync {
 
 /// Reservations by tag.
 pub type Reserved = BTreeMap<ReservationTag, ReservationSeen>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_site_counts_in_seconds_is_what_was_asked_for() {
+        let seen = |from, to| {
+            let span = Span::new(Timestamp(from), Timestamp(to));
+            ReservationSeen { span, resources: Resources::default(), confirmed: true }
+        };
+        let start = |from, window| seen(from, 90_000).start(window);
+        let exactly = StartWindow::exactly(Timestamp(10_400));
+        assert_eq!(start(10_000, exactly), Timestamp(10_400));
+        assert_eq!(start(9_000, exactly), Timestamp(9_000), "another start stays wrong");
+        let wide = StartWindow::new(Timestamp(10_400), Timestamp(12_000));
+        assert_eq!(start(11_000, wide), Timestamp(11_000));
+        let span = Span::new(Timestamp(10_400), Timestamp(70_400));
+        assert!(seen(10_000, 71_000).is_of(span));
+        assert!(!seen(10_000, 71_500).is_of(span) && !seen(12_000, 70_400).is_of(span));
+    }
+}

@@ -1,18 +1,13 @@
 //! The calls of the port as requests to the agent.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use cospan_domain::acquire::{Lane, Lanes, Partition};
 use cospan_domain::ids::{LrmId, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::bookings::Bookings;
 use super::errors;
 use super::options::{LANES, limits, name, options};
 use super::polls::FILES_SETTLE;
 use super::queue::{self, Job};
-use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting, times};
+use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting};
 use crate::agent::{Answer, Failure, Request};
 use crate::local::root::nonce;
 use crate::port::{
@@ -68,42 +63,6 @@ impl SlurmSite {
         })
     }
 
-    /// Where jobs go that say nothing of it themselves, and how long they may run.
-    fn lanes(&self, answer: &Answer) -> Lanes {
-        let default = || queue::default_partition(answer.all("load")).map(Arc::from);
-        let partition = self.config.partition.as_deref().map(Arc::from).or_else(default);
-        let reservation = self.config.reservation.as_deref().map(Lane::in_reservation);
-        let account = self.config.account.as_deref().map(Arc::from);
-        let own = Lane { partition: reservation.or_else(|| partition.clone()), account };
-        let own_partition = partition;
-        let mut times = times::of_partitions(answer.all("load"));
-        let longest = times::longest(answer.all("load"));
-        let loads = queue::loads(|| answer.all("load")).into_iter();
-        let partition = |(name, load): (Arc<str>, queue::Load)| {
-            let mut total = self.total_of(&nodes::amounts(answer, Some(&name)));
-            total.processors = total.processors.min(load.whole);
-            let longest = longest.get(&name).copied();
-            (name, Partition { total, longest })
-        };
-        let mut partitions: BTreeMap<Arc<str>, Partition> = loads.map(partition).collect();
-        // Those that administrators made. In which partition one is, is told if it is in one.
-        let others = Bookings::read(answer).reserved.into_iter().filter(|one| !one.is_ours());
-        for booked in others {
-            let within = booked.partition.clone().or_else(|| own_partition.clone());
-            let Some(within) = within else { continue };
-            let name = Lane::in_reservation(&booked.name);
-            if let Some(time) = times.get(&within).copied() {
-                times.insert(name.clone(), time.min(booked.length()));
-            }
-            let mut total = self.total_of(&nodes::amounts(answer, Some(&within)));
-            total.processors = total.processors.min(booked.processors);
-            let longest = longest.get(&within).copied().unwrap_or(booked.length());
-            let longest = Some(longest.min(booked.length()));
-            partitions.insert(name, Partition { total, longest });
-        }
-        Lanes { own, times, partitions }
-    }
-
     /// Those that are ours.
     pub(super) fn jobs(&self, answer: &Answer) -> Vec<Job> {
         let root = self.config.root.to_str().unwrap_or_default();
@@ -143,6 +102,7 @@ impl SlurmSite {
         if let Some(shortage) = total.first_shortage(&order.resources) {
             return Err(SiteError::Refused(format!("the attempt {shortage} at most")));
         }
+        self.lasts(&lane, order)?;
         let root = self.config.root.display().to_string();
         let longest = facts.lanes.longest(&lane);
         let limits = limits(&self.config, order, longest, facts.counts_disk);

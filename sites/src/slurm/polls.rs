@@ -63,6 +63,12 @@ impl Heard {
         self.load.is_some_and(|(at, ..)| at.elapsed() < memory)
     }
 
+    /// How much is left of a reservation, if it is known.
+    pub(super) fn left_of(&self, reservation: &str, now: Timestamp) -> Option<DurationMs> {
+        let span = self.bookings.find(reservation)?.span;
+        Some(span.to.since(span.from.max(now)))
+    }
+
     fn jobs(&self) -> &[Job] {
         self.queue.as_ref().map_or(&[], |(_, jobs)| jobs)
     }

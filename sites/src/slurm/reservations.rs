@@ -276,7 +276,7 @@ impl Reservations for SlurmSite {
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
         let Timetable { now, timeline, .. } = self.timetable().await?;
-        let span = Span::new(up(span.from.max(now)), span.to + SLACK);
+        let span = Span::new(span.from.max(now), span.to + SLACK);
         let total = self.total();
         let free = timeline.slots(span, most).into_iter().map(|slot| {
             let mut free = timeline.kinds().resources(&slot.free);

@@ -181,6 +181,13 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     while state(&fixture, &other) != "RUNNING" {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
+    let long = AttemptOrder {
+        wall_time: HOUR,
+        lrm_options: vec!["--reservation=course".into()],
+        ..order(tag(2), script("exit 0"))
+    };
+    let long = site.submit(&long).await;
+    assert!(matches!(&long, Err(SiteError::Unfit(why)) if why.contains("are left")), "{long:?}");
     let inside = AttemptOrder {
         resources: Resources::processors(6),
         lrm_options: vec!["--reservation=course".into()],

@@ -6,7 +6,9 @@ use crate::acquire::{Lane, Lanes, Partition};
 use crate::job::spec::Where;
 use crate::placement::submission::could_hold_all;
 use crate::placement::testing::{explained, grid, placed, request, site_name, site_of};
-use crate::placement::{ComponentRequest, GridSite, PlacementRequest, Reason, SiteShape};
+use crate::placement::{
+    ComponentRequest, GridSite, PlacementRequest, Reason, SiteShape, rank_to_reserve,
+};
 use crate::resources::Resources;
 
 fn gpus(processors: u32, gpus: u64) -> Resources {
@@ -69,6 +71,18 @@ fn what_is_idle_to_a_component_is_idle_in_its_partition() {
         panic!("{refused}");
     };
     assert!(fits(0, 16, None, &[Resources::processors(1)]).is_err(), "that is another's");
+}
+
+#[test]
+fn a_site_promises_what_its_own_partition_has_and_no_other() {
+    let mut site = delft(0, 16);
+    let shape = site.shape.as_deref().cloned().unwrap();
+    site.shape = Some(Arc::new(SiteShape { reservations: true, ..shape }));
+    let at = grid([site]);
+    let asked = |partition| rank_to_reserve(&job(partition, &[Resources::processors(8)]), &at);
+    assert_eq!(asked(None).len(), 1);
+    assert_eq!(asked(Some("normal")).len(), 1, "which is the same by its name");
+    assert_eq!(asked(Some("gpu")), []);
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! Where jobs may ask within a cluster: its partitions, and reservations of its administrators.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::acquire::{Lane, Lanes, Partition};
+use cospan_domain::units::DurationMs;
+
+use super::bookings::{Bookings, partition};
+use super::{SlurmSite, nodes, now, queue, times};
+use crate::agent::Answer;
+use crate::port::{AttemptOrder, SiteError};
+
+impl SlurmSite {
+    /// Where jobs go that say nothing of it themselves, and how long they may run.
+    pub(super) fn lanes(&self, answer: &Answer) -> Lanes {
+        let config = &self.config;
+        let own_partition = partition(answer, config.partition.as_deref());
+        let reservation = config.reservation.as_deref().map(Lane::in_reservation);
+        let own = Lane {
+            partition: reservation.or_else(|| own_partition.map(Arc::from)),
+            account: config.account.as_deref().map(Arc::from),
+        };
+        let mut times = times::of_partitions(answer.all("load"));
+        let longest = times::longest(answer.all("load"));
+        let loads = queue::loads(|| answer.all("load")).into_iter();
+        let partition = |(name, load): (Arc<str>, queue::Load)| {
+            let partition = self.partition(answer, &name, load.whole, longest.get(&name).copied());
+            (name, partition)
+        };
+        let mut partitions: BTreeMap<Arc<str>, Partition> = loads.map(partition).collect();
+        for booked in Bookings::read(answer).reserved.iter().filter(|one| !one.is_ours()) {
+            let Some(within) = booked.partition.as_deref().or(own_partition) else { continue };
+            let at_most = |time: Option<&DurationMs>| {
+                time.map_or(booked.length(), |time| booked.length().min(*time))
+            };
+            let name = Lane::in_reservation(&booked.name);
+            times.insert(name.clone(), at_most(times.get(within)));
+            let longest = Some(at_most(longest.get(within)));
+            partitions.insert(name, self.partition(answer, within, booked.processors, longest));
+        }
+        Lanes { own, times, partitions }
+    }
+
+    /// Whether a reservation that an attempt names lasts for it, as far as is known.
+    pub(super) fn lasts(&self, lane: &Lane, order: &AttemptOrder) -> Result<(), SiteError> {
+        let named = lane.partition.as_deref().and_then(Lane::reservation_of);
+        let Some(name) = named.filter(|_| order.reservation.is_none()) else { return Ok(()) };
+        match self.heard().left_of(name, now()) {
+            Some(left) if left < order.wall_time => Err(SiteError::Unfit(format!(
+                "only {left} are left of reservation {name}, and its wall time is {}",
+                order.wall_time
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn partition(
+        &self,
+        answer: &Answer,
+        name: &str,
+        processors: u32,
+        longest: Option<DurationMs>,
+    ) -> Partition {
+        let mut total = self.total_of(&nodes::amounts(answer, Some(name)));
+        total.processors = total.processors.min(processors);
+        Partition { total, longest }
+    }
+}
