@@ -22,6 +22,7 @@ use crate::api::v1::control::{OutcomeReport, StateName};
 use crate::api::v1::event::EventReport;
 use crate::api::v1::happened::Names;
 use crate::api::v1::problem::{Code, Problem};
+use crate::api::v1::ranking::RankingReport;
 use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
 use crate::api::v1::shape::{KeyText, SiteText};
 use crate::api::v1::shared::SharedReport;
@@ -120,7 +121,8 @@ fn none(id: JobId) -> Failure {
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
     let id = query::job_id(&id)?;
     let job = find(&edge, &caller, id).await?;
-    let row = ReservationRow::of(&job).ok_or_else(|| none(id))?;
+    let mut row = ReservationRow::of(&job).ok_or_else(|| none(id))?;
+    row.reservation.ranking = RankingReport::of(&job);
     let history = edge.backend.history(id).await?.unwrap_or_default();
     let names = Names::of(&job);
     let events = history.events.iter().filter(|event| event.what.is_of_reservation());

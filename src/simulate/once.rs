@@ -147,14 +147,15 @@ fn experiment(
     let mut settings = study.settings.clone();
     settings.links = world::links(grid);
     settings.powers = world::powers(grid);
+    settings.scores = world::scores(&study.grid);
     settings.network.latencies = world::latencies(grid);
     settings.network.uploads = world::uploads(grid);
     let (variant, count) = (variant.clone(), workload.jobs.len());
     let variant_copies = variant.copies;
     let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);
-    let mut wishes = Wishes::new(study.grid.reservations, seed);
+    let mut wishes = Wishes::new(study.grid.reservations, &study.grid.sites, seed);
     let jobs = workload.jobs.into_iter().map(move |job| {
-        let wish = wishes.draw(job.at);
+        let wish = wishes.draw(job.at).map(|wish| (wish, wishes.preferences(job.estimate)));
         world::planned(&job, &variant, slowdown, wish)
     });
     let pace = Pace { launch_max: study.launch_max, ..Pace::default() };

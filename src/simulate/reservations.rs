@@ -1,11 +1,14 @@
 //! Jobs of a simulation that are to be promised a start.
 
-use cospan_domain::acquire::ReservationWish;
+use std::sync::Arc;
+
+use cospan_domain::acquire::{Benchmark, Objective, Preferences, ReservationWish, Score, Scores};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
+use super::grid::GridSite;
 use super::streams::stream;
 
 /// How far apart the reservations of a job may begin, as far as its window allows it.
@@ -25,22 +28,33 @@ pub struct Reservations {
     /// How long their processors are claimed before sites are asked; `None`: sites are asked at
     /// once.
     pub reserve_after: Option<DurationMs>,
+    /// By what the sites are ranked that are asked; `None`: as the policy has them.
+    pub objective: Option<Objective>,
 }
 
 /// Draws who wants one, job by job.
 pub(super) struct Wishes {
     reservations: Option<Reservations>,
+    /// The best result of any site in each benchmark: there jobs run as long as estimated.
+    best: Scores,
     chance: StdRng,
 }
 
 impl Wishes {
-    pub(super) fn new(reservations: Option<Reservations>, seed: u64) -> Self {
-        Self { reservations, chance: stream(seed, "reservations", "") }
+    pub(super) fn new(reservations: Option<Reservations>, sites: &[GridSite], seed: u64) -> Self {
+        let mut best = Scores::new();
+        for (name, score) in sites.iter().flat_map(|site| &site.benchmarks) {
+            let known = best.entry(name.clone()).or_default();
+            *known = (*known).max(*score);
+        }
+        best.retain(|_, score| *score > Score(0));
+        Self { reservations, best, chance: stream(seed, "reservations", "") }
     }
 
     /// What a job wants that is submitted then.
     pub(super) fn draw(&mut self, submitted: Timestamp) -> Option<ReservationWish> {
-        let Reservations { share, ahead, within, flexible, reserve_after } = self.reservations?;
+        let Reservations { share, ahead, within, flexible, reserve_after, .. } =
+            self.reservations?;
         let wants = self.chance.random::<f64>() < share;
         let earliest = submitted + ahead;
         let window = StartWindow::new(earliest, earliest + within);
@@ -52,5 +66,18 @@ impl Wishes {
             reserve_after,
             ..ReservationWish::default()
         })
+    }
+
+    /// How a job of this estimate has the sites ranked that it asks.
+    pub(super) fn preferences(&self, estimate: DurationMs) -> Option<Preferences> {
+        let objective = self.reservations?.objective?;
+        let benchmark = |(name, best): (&Arc<str>, &Score)| Benchmark {
+            name: name.clone(),
+            reference: *best,
+            run_time: estimate,
+        };
+        let benchmarks = self.best.iter().map(benchmark).collect();
+        let run_time = Some(estimate);
+        Some(Preferences { objective, benchmarks, run_time, ..Preferences::default() })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::{Preferences, ReservationWish, Scores};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{
@@ -16,7 +16,7 @@ use cospan_simulator::jobs;
 use cospan_simulator::world::cluster::ClusterSpec;
 use cospan_simulator::world::{LinkSpec, Pace, World};
 
-use super::grid::{BuiltGrid, BuiltSite, NodeDown};
+use super::grid::{BuiltGrid, BuiltSite, Grid, NodeDown};
 use super::study::Variant;
 use super::workload;
 
@@ -79,6 +79,11 @@ pub(super) fn powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
     sites.filter_map(|site| Some((site.name.clone(), site.power_per_processor?))).collect()
 }
 
+/// Results of the sites in benchmarks, where the grid file says them.
+pub(super) fn scores(grid: &Grid) -> BTreeMap<SiteName, Scores> {
+    grid.sites.iter().map(|site| (site.name.clone(), site.benchmarks.clone())).collect()
+}
+
 /// Every replica of every file: its name, its site and its place there.
 pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelPath)>, InvalidId> {
     let replicas =
@@ -133,7 +138,7 @@ pub(super) fn planned(
     job: &workload::PlannedJob,
     variant: &Variant,
     slowdown: Slowdown,
-    wish: Option<ReservationWish>,
+    wish: Option<(ReservationWish, Option<Preferences>)>,
 ) -> anyhow::Result<PlannedJob> {
     let wall_time = slowdown.at_worst(job.estimate);
     let mut spec = jobs::job(&job.components, job.run_time, wall_time, 0)?;
@@ -151,8 +156,9 @@ pub(super) fn planned(
         merge(&mut spec);
     }
     // What a policy divides itself cannot be reserved.
-    if let Some(wish) = wish.filter(|_| spec.request == Request::NonFixed) {
+    if let Some((wish, preferences)) = wish.filter(|_| spec.request == Request::NonFixed) {
         spec.run.reservation = Some(wish);
+        spec.run.preferences = preferences;
     }
     if !variant.rerunnable {
         spec.rerunnable = false;

@@ -7,6 +7,7 @@ mod lost;
 mod needed;
 mod notices;
 mod quota;
+mod ranked;
 mod refusals;
 mod reserved;
 mod shared;

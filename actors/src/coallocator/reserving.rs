@@ -6,17 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, SpawnHandle};
-use cospan_domain::acquire::ReservationWish;
-use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::reservation::Outlook;
-use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
     Acceptance, GridSite, GridSnapshot, PlacementRequest, rank_to_reserve, rank_unreserved,
 };
-use cospan_domain::reserve::{Ranking, Span};
+use cospan_domain::reserve::{Ranking, Span, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
@@ -84,18 +82,20 @@ impl CoAllocator {
         let due: Vec<&Arc<Job>> = due.filter_map(|(id, _)| view.jobs.get(&id)).collect();
         if !due.is_empty() {
             let grid = self.grid.snapshot(&self.shared);
+            let mut to_rank = Vec::new();
             for job in due {
                 if is_divided(job) {
                     self.divide(job, &grid, ctx);
                     continue;
                 }
                 match sites_for(&self.shared, job, &grid, now) {
-                    Ok(candidates) if job.ranks_sites() => {
-                        self.rank_and_tell(job.clone(), candidates, grid.clone(), ctx);
-                    }
+                    Ok(candidates) if job.ranks_sites() => to_rank.push((job.clone(), candidates)),
                     Ok(candidates) => self.tell_sites(job.id, candidates, ctx),
                     Err(later) => next = Some(next.map_or(later, |next| next.min(later))),
                 }
+            }
+            if !to_rank.is_empty() {
+                self.rank_and_tell(to_rank, grid, ctx);
             }
         }
         self.wake_seeking(next.map(|next| next.since(now)), ctx);
@@ -108,27 +108,33 @@ impl CoAllocator {
         self.order_job(job, reserve, Told(job), ctx);
     }
 
-    /// Sites are put in the order that the job prefers, by what they publish, before it is told.
+    /// Sites are put in the order that each of these jobs prefers, by what they publish, before it
+    /// is told.
     fn rank_and_tell(
         &mut self,
-        job: Arc<Job>,
-        sites: Candidates,
+        jobs: Vec<(Arc<Job>, Candidates)>,
         grid: Arc<GridSnapshot>,
         ctx: &mut Context<Self>,
     ) {
-        self.seeking.told.insert(job.id);
+        self.seeking.told.extend(jobs.iter().map(|(job, _)| job.id));
         let shared = self.shared.clone();
-        let owed = Owed::new(ctx.address(), Told(job.id));
+        let to_tell = |(job, sites): (Arc<Job>, Candidates)| {
+            let owed = Owed::new(ctx.address(), Told(job.id));
+            (job, sites, owed)
+        };
+        let jobs: Vec<_> = jobs.into_iter().map(to_tell).collect();
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
-            let Candidates { reserved: mut candidates, unreserved } = sites;
-            let wish = job.reservation_wish().unwrap_or_default();
-            let rankings = ranked(&shared, &job.spec, wish, &mut candidates, &grid).await;
-            let reserve = JobCommand::Reserve { candidates, unreserved, rankings };
-            if let Some(addr) = shared.job_actor(job.id).await {
-                let _ = addr.send(Order(reserve)).await;
+            let free = free_for(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
+            for (job, sites, owed) in jobs {
+                let Candidates { reserved: mut candidates, unreserved } = sites;
+                let rankings = rank(&shared, &job, &mut candidates, &free);
+                let reserve = JobCommand::Reserve { candidates, unreserved, rankings };
+                if let Some(addr) = shared.job_actor(job.id).await {
+                    let _ = addr.send(Order(reserve)).await;
+                }
+                owed.settle_so().await;
             }
-            owed.settle_so().await;
         });
     }
 
@@ -153,28 +159,40 @@ impl CoAllocator {
 /// How the sites would be ranked now that a job may ask, by component; nothing if it does not say
 /// by what. Nobody reserves anything.
 pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
-    let Some(wish) = job.reservation_wish().filter(|_| job.ranks_sites()) else {
+    if !job.ranks_sites() {
         return Vec::new();
-    };
+    }
     let grid = GridMaker::default().snapshot(shared);
-    let mut candidates = Candidates::of(shared, job, &grid).reserved;
-    ranked(shared, &job.spec, wish, &mut candidates, &grid).await
+    let free = free_for(shared, &grid, std::iter::once(job)).await;
+    rank(shared, job, &mut Candidates::of(shared, job, &grid).reserved, &free)
+}
+
+/// What sites have free for as long as one of these jobs may run.
+async fn free_for(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    jobs: impl Iterator<Item = &Job>,
+) -> BTreeMap<SiteName, Timeline> {
+    let end = |job: &Job| {
+        let wish = job.reservation_wish()?;
+        let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
+        Some(wish.window.latest + length + wish.tolerance)
+    };
+    let (now, ends) = (shared.clock.now(), jobs.filter_map(end).max().unwrap_or_default());
+    free_times(shared, grid, Span::new(now, ends.max(now))).await
 }
 
 /// Puts the sites that a job with preferences may ask, by component, in order; says how.
-async fn ranked(
+fn rank(
     shared: &Shared,
-    spec: &JobSpec,
-    wish: ReservationWish,
+    job: &Job,
     candidates: &mut [Vec<Placement>],
-    grid: &GridSnapshot,
+    free: &BTreeMap<SiteName, Timeline>,
 ) -> Vec<Ranking> {
-    let (now, parameters) = (shared.clock.now(), &shared.settings.job);
-    let beyond = spec.wall_time + parameters.beyond_wall_time() + wish.tolerance;
-    let free = free_times(shared, grid, Span::new(now, wish.window.latest + beyond)).await;
-    let (scores, now) = (&shared.settings.scores, shared.clock.now());
-    let outlook = Outlook { free: &free, scores, now };
-    spec.rank_candidates(candidates, (wish.window, wish.tolerance), &outlook, parameters)
+    let Some(wish) = job.reservation_wish() else { return Vec::new() };
+    let outlook = Outlook { free, scores: &shared.settings.scores, now: shared.clock.now() };
+    let starts = (wish.window, wish.tolerance);
+    job.spec.rank_candidates(candidates, starts, &outlook, &shared.settings.job)
 }
 
 /// The sites that a job may ask, or when to look again: while some that could serve it may turn

@@ -139,3 +139,62 @@ impl From<&Preferences> for PreferencesDocument {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::job::spec::SpecLimits;
+
+    use crate::api::v1::document::JobDocument;
+    use crate::api::v1::parse::{Format, parse};
+
+    fn job(rest: &str) -> String {
+        let component = "[[component]]\nname = \"a\"\nprocessors = 1\nexecutable = \"/bin/true\"";
+        format!("wall_time = \"1h\"\n{component}\n{rest}")
+    }
+
+    const RESERVED: &str = "[reservation]\nearliest = \"2026-11-27T09:00:00Z\"\n";
+
+    /// What a job with this table is told.
+    fn told(rest: &str) -> String {
+        let spec = match parse(&job(rest), Format::Toml) {
+            Ok(document) => document.into_spec().unwrap(),
+            Err(error) => return error.to_string(),
+        };
+        spec.validate(&SpecLimits::default()).map_or_else(|e| e.to_string(), |()| "fine".into())
+    }
+
+    #[test]
+    fn what_is_preferred_is_shown_as_it_was_given() {
+        let given = format!(
+            "{RESERVED}[preferences]\nobjective = \"earliest-start\"\nstage_in = \"5m\"\n\
+             [[preferences.benchmark]]\nname = \"b1\"\nreference = 0.25\nrun_time = \"2h\"\n"
+        );
+        assert_eq!(told(&given), "fine");
+        let spec = parse(&job(&given), Format::Toml).unwrap().into_spec().unwrap();
+        let shown = toml::to_string(&JobDocument::from(&spec)).unwrap();
+        assert!(shown.contains("reference = 0.25") && shown.contains("earliest-start"), "{shown}");
+        assert_eq!(parse(&shown, Format::Toml).unwrap().into_spec().unwrap(), spec);
+    }
+
+    #[test]
+    fn preferences_that_make_no_sense_are_refused_with_what_to_do() {
+        let benchmark = |name: &str, reference: &str| {
+            format!(
+                "[[preferences.benchmark]]\nname = \"{name}\"\nreference = {reference}\n\
+                 run_time = \"1h\"\n"
+            )
+        };
+        let cases = [
+            ("[preferences]\n".to_owned(), "drop `[preferences]`"),
+            (format!("{RESERVED}{}", benchmark("b", "0")), "above 0"),
+            (format!("{RESERVED}{}", benchmark("b", "-1.5")), "above 0"),
+            (format!("{RESERVED}{}", benchmark("b b", "1")), "no name of a benchmark"),
+            (format!("{RESERVED}{0}{0}", benchmark("b", "1")), "given twice"),
+        ];
+        for (given, problem) in cases {
+            assert!(told(&given).contains(problem), "{given}: {}", told(&given));
+        }
+        let later = "[reservation]\nwanted = \"no\"\n[preferences]\nrun_time = \"1h\"\n";
+        assert_eq!(told(later), "fine", "it is kept for later");
+    }
+}

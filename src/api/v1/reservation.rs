@@ -233,7 +233,7 @@ pub struct ReservationReport {
     /// Components that nobody promises anything: they are claimed at the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<UnreservedReport>,
-    /// By component: how the sites were ranked, if the job has preferences.
+    /// By component: how the sites were ranked, if the job has preferences; only where one is shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<RankingReport>,
 }
@@ -283,7 +283,7 @@ impl ReservationReport {
             split: SplitReport::of(job),
             held: held.collect(),
             claimed: unreserved(job).collect(),
-            ranking: RankingReport::of(job),
+            ranking: Vec::new(),
         })
     }
 }

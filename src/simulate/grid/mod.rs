@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cospan_domain::acquire::Scores;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 use thiserror::Error;
@@ -80,6 +81,8 @@ pub struct GridSite {
     pub reserves: bool,
     /// What each of its processors does, for jobs that ask for computing power.
     pub power_per_processor: Option<Mflops>,
+    /// Its results in benchmarks, for jobs that have sites ranked.
+    pub benchmarks: Scores,
     /// What it sends to each other site, where no link says it and that one has a `download`.
     pub upload: Option<BitsPerSecond>,
     /// What it receives from each other site that has an `upload`.

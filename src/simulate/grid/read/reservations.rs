@@ -1,10 +1,12 @@
 //! `[reservations]`: which jobs are to be promised a start.
 
+use cospan_domain::acquire::Objective;
 use cospan_domain::units::DurationMs;
 
 use super::super::GridSite;
-use super::super::table::{Table, share, yes_or_no};
+use super::super::table::{Table, share, word, yes_or_no};
 use super::links::length;
+use crate::api::v1::preferences::ObjectiveName;
 use crate::simulate::reservations::Reservations;
 
 /// Reads it, if it is there. `None`: it is wrong.
@@ -16,7 +18,7 @@ pub(super) fn reservations(
         return Some(None);
     }
     let table = root.table("reservations", "[reservations]".into())?;
-    table.only(&["share", "ahead", "within", "flexible", "reserve_after"]);
+    table.only(&["share", "ahead", "within", "flexible", "reserve_after", "objective"]);
     let grants = |site: &Option<GridSite>| site.as_ref().is_none_or(|site| site.reserves);
     if !sites.iter().any(grants) {
         let message = "[reservations] is given, but no site grants any";
@@ -27,7 +29,10 @@ pub(super) fn reservations(
     let within = table.or("within", DurationMs::ZERO, length);
     let flexible = table.or("flexible", false, yes_or_no);
     let reserve_after = table.or("reserve_after", None, |value| length(value).map(Some));
+    let objectives = [Objective::EarliestStart, Objective::EarliestCompletion]
+        .map(|objective| (ObjectiveName::from(objective).as_str(), Some(objective)));
+    let objective = table.or("objective", None, |value| word(value, &objectives))?;
     let (share, ahead, within, flexible) = (wanted?, ahead?, within?, flexible?);
     let reserve_after = reserve_after?;
-    Some(Some(Reservations { share, ahead, within, flexible, reserve_after }))
+    Some(Some(Reservations { share, ahead, within, flexible, reserve_after, objective }))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cospan_domain::acquire::Scores;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{Bytes, DurationMs, Mflops};
 use toml::de::DeValue;
@@ -40,6 +41,7 @@ pub(super) fn site(
         "queues",
         "reserves",
         "gflops_per_processor",
+        "benchmarks",
         "upload",
         "download",
     ]);
@@ -57,6 +59,7 @@ pub(super) fn site(
     }
 
     let power = table.has("gflops_per_processor").then(|| power(table));
+    let benchmarks = table.or("benchmarks", Scores::new(), Scores::read);
     let end = |key: &str| {
         table.has(key).then(|| Some(table.required(key, super::links::bandwidth)?.value))
     };
@@ -81,6 +84,7 @@ pub(super) fn site(
         queues: queues?,
         reserves: reserves?,
         power_per_processor: all_or_none(power)?,
+        benchmarks: benchmarks?,
         upload: all_or_none(upload)?,
         download: all_or_none(download)?,
     })
