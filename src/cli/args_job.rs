@@ -159,7 +159,9 @@ milliseconds; what is not known yet is empty.
   wait_time          submission to start
   start_overhead     latest placement to start
   start_delay        latest estimated start less the first
-  gained_time        latest placement to claim; gained_processor_ms: times processors
+  gained_time        latest placement to claim
+  gained_processor   of rounds that started: processors x time from placement to the
+                     claim, less what was held in between and given back
   wasted_processor   processors x time held without running, also in rounds that failed
   execution_time     start to the end of the last payload
   response_time      submission to end

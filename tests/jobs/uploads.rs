@@ -92,6 +92,23 @@ fn a_job_file_brings_the_input_and_the_script_that_lie_beside_it() {
 }
 
 #[test]
+fn a_script_that_is_nowhere_is_told_when_its_job_is_submitted() {
+    let scene = scene(1);
+    let told = |job: &str| {
+        let asked = scene.cospan(&["submit", &scene.job_file(job)]);
+        assert!(asked.status.success());
+        String::from_utf8_lossy(&asked.stderr).contains("run.sh must be in the work directory")
+    };
+    scene.file("mesh.nc", "a mesh\n");
+    let job = JOB.replace("./in/mesh.nc", "./mesh.nc");
+    assert!(told(&job));
+    assert!(!told(&job.replace("./run.sh", "./mesh.nc")), "it is sent");
+    assert!(!told(&job.replace("./run.sh", "run.sh")), "it is looked up there");
+    scene.file("run.sh", "#!/bin/sh\n");
+    assert!(!told(&job));
+}
+
+#[test]
 fn an_upload_goes_on_after_the_server_was_killed() {
     let mut scene = scene(1);
     let bytes: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).take(5_000_000).collect();

@@ -12,6 +12,7 @@ use crate::api::v1::document::{
 };
 use crate::cli::commands::upload::{Wish, upload};
 use crate::cli::exit::CliError;
+use crate::cli::out::{note, warning_word};
 use crate::client::Client;
 
 /// Sends what jobs name, each file once.
@@ -59,6 +60,15 @@ impl<'c> Bringer<'c> {
     ) -> Result<(), CliError> {
         let path = match &*executable {
             ExecutableDocument::AtSite(path) if is_here(path, folder, input) => path.clone(),
+            ExecutableDocument::AtSite(path) if is_nowhere(path, folder, input) => {
+                let at = folder.join(&**path).display().to_string();
+                note(&format!(
+                    "{}: there is no file {at} on this machine; {path} must be in the work \
+                     directory at the site",
+                    warning_word()
+                ));
+                return Ok(());
+            }
             ExecutableDocument::Staged(FileDocument { upload: Some(path), .. }) => path.clone(),
             _ => return Ok(()),
         };
@@ -104,12 +114,26 @@ impl<'c> Bringer<'c> {
 /// A relative path means a file beside the job file, unless an input is to lie there; a bare name
 /// is looked up at the site.
 fn is_here(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
+    is_relative(path) && folder.join(path).is_file() && !lies_there(path, input)
+}
+
+/// A relative path at which nothing is known to be, here or among the input, of which a directory
+/// may hold it.
+fn is_nowhere(path: &str, folder: &Path, input: &[InputDocument]) -> bool {
+    let brought = Path::new(path).ancestors().filter_map(Path::to_str);
+    let is_brought = brought.into_iter().any(|above| lies_there(above, input));
+    is_relative(path) && !folder.join(path).exists() && !is_brought
+}
+
+fn is_relative(path: &str) -> bool {
+    path.contains('/') && !path.starts_with('/')
+}
+
+fn lies_there(path: &str, input: &[InputDocument]) -> bool {
     let below = path.strip_prefix("./").unwrap_or(path);
-    let lies_there = |input: &InputDocument| match (&input.path, &input.file) {
+    input.iter().any(|input| match (&input.path, &input.file) {
         (Some(at), _) => at.as_str() == below,
         (None, Some(name)) => name.as_str().rsplit('/').next() == Some(below),
         (None, None) => false,
-    };
-    let is_relative = path.contains('/') && !path.starts_with('/');
-    is_relative && folder.join(path).is_file() && !input.iter().any(lies_there)
+    })
 }
