@@ -50,7 +50,11 @@ impl SlurmSite {
             largest_component: total.clone(),
             total,
             labels,
-            capabilities: Capabilities { queues: self.config.queues, reservations: false },
+            capabilities: Capabilities {
+                queues: self.config.queues,
+                queues_only: self.config.queues_only,
+                reservations: false,
+            },
             lanes: Some(self.lanes(&answer)),
             manager: format!(
                 "Slurm {}, cluster {}{}",
