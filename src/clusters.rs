@@ -12,7 +12,7 @@ use cospan_sites::exec::ssh::{SshConfig, SshExec};
 use cospan_sites::port::SiteError;
 use cospan_sites::slurm::SlurmConfig;
 
-use crate::config::sections::Site as Section;
+use crate::config::sections::{Site as Section, SiteAcquisition};
 
 /// Longest that it takes to log in.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,7 +52,8 @@ pub(crate) fn slurm(section: &Section, root: PathBuf, agent: Vec<OsString>) -> S
     slurm.constraint = section.constraint.clone();
     slurm.reservation = section.reservation.clone();
     slurm.reservations = section.grants();
-    slurm.queues = section.queues;
+    slurm.queues = section.has_queue();
+    slurm.queues_only = section.acquisition == SiteAcquisition::Queued;
     slurm
 }
 

@@ -69,6 +69,7 @@ impl SiteReport {
             largest_component: description.largest_component.clone(),
             labels: description.labels.clone(),
             queues: description.capabilities.queues,
+            queues_only: description.capabilities.queues_only,
             reservations: description.capabilities.reservations,
             lanes: description.lanes.clone(),
         }));

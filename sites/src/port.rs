@@ -4,6 +4,7 @@ mod call_kind;
 mod copies;
 mod gate;
 mod reservations;
+mod silence;
 mod uploads;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub use call_kind::CallKind;
 pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
 pub use gate::{GateDecision, GateState, Go, Peer};
 pub use reservations::{FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved};
+pub use silence::Silence;
 pub use uploads::{UPLOADS, UploadStep};
 
 /// What is known after a call to a site went wrong.
@@ -60,6 +62,8 @@ pub enum SiteError {
 pub struct Capabilities {
     /// What cannot start at once may wait in its own queue, for hours if need be.
     pub queues: bool,
+    /// That is the only way to it: nothing is claimed there.
+    pub queues_only: bool,
     /// It promises processors for later ([`Site::reservations`]).
     pub reservations: bool,
 }
@@ -94,6 +98,9 @@ pub struct SiteStatus {
     pub ebbs: Vec<Ebb>,
     /// What each attempt asked about is doing; one entry for every tag asked.
     pub attempts: BTreeMap<Tag, Observation>,
+    /// Its resource manager did not answer: of attempts it is told what their files say, of
+    /// all else nothing is known now.
+    pub silence: Option<Silence>,
 }
 
 /// What the site knows of one attempt. Evidence of the wrapper's files wins

@@ -101,6 +101,8 @@ pub struct SlurmConfig {
     pub reservations: bool,
     /// What cannot start at once may wait in Slurm's queue.
     pub queues: bool,
+    /// Nothing is claimed: whatever comes waits there.
+    pub queues_only: bool,
     /// From TERM to KILL when an attempt is ended; shortened to what Slurm leaves.
     pub grace: DurationMs,
     /// How often a wrapper looks at its gate.
@@ -108,6 +110,9 @@ pub struct SlurmConfig {
     /// So long Slurm is not asked again about attempts that it said wait or run, and of which files
     /// say no more, nor about its nodes.
     pub memory: DurationMs,
+    /// Longest that a status query may take: past half of it Slurm has no answer, and the files of
+    /// attempts are read without.
+    pub query: DurationMs,
     /// Longest that a call takes.
     pub deadline: DurationMs,
     /// Command line of the agent that copies and digests files; see [`AreaConfig::agent`].
@@ -140,9 +145,11 @@ impl SlurmConfig {
             reservation: None,
             reservations: false,
             queues: true,
+            queues_only: false,
             grace: DurationMs::from_secs(5),
             poll: DurationMs::from_secs(1),
             memory: DurationMs::from_secs(10),
+            query: DurationMs::from_secs(10),
             deadline: DurationMs::from_secs(20),
             copy_agent,
             stall: DurationMs::from_secs(60),

@@ -12,7 +12,7 @@ use cospan_domain::resources::GFLOPS;
 
 use super::Config;
 use super::problem::Problems;
-use super::sections::Site;
+use super::sections::{Site, SiteAcquisition};
 use super::table::Places;
 use super::value::Value;
 
@@ -228,6 +228,7 @@ impl Check<'_> {
                 self.odd(&path("keys"), message, "name the keys that it is for, or leave it out");
             }
             self.keys_of_kind(i, site);
+            self.acquisition(i, site);
             self.ssh(i, site);
             let reserved = ["processors", "memory_mb", "disk_mb", "gpus", GFLOPS];
             for name in site.resources.keys().filter(|name| reserved.contains(&name.as_ref())) {
@@ -238,6 +239,26 @@ impl Check<'_> {
                 let message = format!("resources of site {:?} names {name}", site.name);
                 self.wrong(&path("resources"), message, format!("use the option {option} instead"));
             }
+        }
+    }
+
+    fn acquisition(&mut self, i: usize, site: &Site) {
+        if !site.queues && site.acquisition == SiteAcquisition::Queued {
+            let message = format!(
+                "site {:?} has acquisition = \"queued\" and queues = false: nothing could go there",
+                site.name
+            );
+            let remedy = "drop queues, which is the older word for acquisition = \"immediate\"";
+            self.wrong(&format!("site[{i}].queues"), message, remedy);
+        }
+        let claim = &self.config.claim;
+        if site.hold_max.is_some_and(|hold| hold < claim.hold_slack) {
+            let message = format!(
+                "hold_max of site {:?} is shorter than hold_slack in [claim]: a component claimed \
+                 ahead of its input would give up before the input is there",
+                site.name
+            );
+            self.wrong(&format!("site[{i}].hold_max"), message, "raise it, or lower hold_slack");
         }
     }
 

@@ -103,6 +103,22 @@ fn an_option_of_another_kind_is_refused_and_an_unknown_kind_lists_all() {
 }
 
 #[test]
+fn a_site_says_which_way_its_processors_are_got_by_the_older_word_too() {
+    let site = |more: &str| {
+        let all = "kind = \"slurm\"\nroot = \"/srv/delft\"\nprocessors = 8\n";
+        format!("[[site]]\nname = \"delft\"\n{all}{more}\n")
+    };
+    let has_queue = |more: &str| parse(&site(more)).unwrap().config.site[0].has_queue();
+    assert!(has_queue("") && has_queue("acquisition = \"queued\""));
+    assert!(!has_queue("queues = false") && !has_queue("acquisition = \"immediate\""));
+    let problems = problems_of(&site("acquisition = \"queued\"\nqueues = false"));
+    assert!(problems.contains("cospan.toml:7: site \"delft\" has acquisition"), "{problems}");
+    assert!(problems.contains("> drop queues"), "{problems}");
+    let problems = problems_of(&site("hold_max = \"30s\""));
+    assert!(problems.contains("cospan.toml:6: hold_max of site \"delft\""), "{problems}");
+}
+
+#[test]
 fn a_ping_without_a_program_is_refused() {
     for ping in ["[]", "[\"\", \"-c\"]"] {
         let problems = problems_of(&format!("[sites]\nping = {ping}\n"));

@@ -253,6 +253,8 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
 fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let mut slurm = clusters::slurm(section, absolute(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
+    slurm.query = section.query_timeout.unwrap_or(ground.config.sites.query_timeout);
+    slurm.deadline = slurm.deadline.max(slurm.query);
     slurm.seal = ground.seal.clone();
     let ssh = ground.ways.get(&section.name).cloned();
     let site = Arc::new(match &ssh {

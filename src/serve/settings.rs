@@ -8,7 +8,7 @@ use std::time::Duration;
 use cospan_actors::settings::{
     BidSettings, InformationSettings, NetworkSettings, Settings, Staging,
 };
-use cospan_domain::acquire::Scores;
+use cospan_domain::acquire::{ClaimLimits, Scores};
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::ids::{KeyName, PolicyName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
@@ -118,6 +118,7 @@ fn job(config: &Config) -> JobParameters {
         claim_timeout: claim.claim_timeout,
         hold_slack: claim.hold_slack,
         hold_max: claim.hold_max,
+        claims_at: claims_at(config),
         go_lead: longest(config, registry::go_lead),
         go_lead_held: longest(config, registry::go_lead_held),
         gate_patience: registry::GATE_PATIENCE,
@@ -135,6 +136,17 @@ fn job(config: &Config) -> JobParameters {
         missing_benchmark_factor: config.reservations.missing_benchmark_factor,
         ..JobParameters::default()
     }
+}
+
+/// What holds for claims at sites that say something of their own.
+fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimLimits> {
+    let own = config.site.iter().filter(|s| s.claim_timeout.is_some() || s.hold_max.is_some());
+    let limits = own.map(|site| {
+        let ready_within = site.claim_timeout.unwrap_or(config.claim.claim_timeout);
+        let max_hold = site.hold_max.unwrap_or(config.claim.hold_max);
+        (site.name.clone(), ClaimLimits { ready_within, max_hold })
+    });
+    limits.collect()
 }
 
 /// Sites of all kinds start together.

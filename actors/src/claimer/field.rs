@@ -161,11 +161,13 @@ impl ClaimField for Field<'_> {
         Some(Placement { share: before.share, ..placement })
     }
 
-    fn victims_at(&self, site: &SiteName) -> Vec<Victim> {
+    /// Who is in another partition leaves nothing for this one: at most some nodes of both.
+    fn victims_at(&self, place: &Place) -> Vec<Victim> {
+        let site = &place.site;
         let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();
-        for ((id, _), holding) in self.view.holdings.get(site).into_iter().flatten() {
+        for ((id, component), holding) in self.view.holdings.get(site).into_iter().flatten() {
             let Some(job) = self.view.jobs.get(id).filter(|job| yields(job)) else { continue };
-            if holding.live {
+            if holding.live && self.place(job, *component, site) == *place {
                 let victim = victims.entry(*id).or_insert_with(|| victim(job));
                 victim.resources.add(&holding.resources);
             }

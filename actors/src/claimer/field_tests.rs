@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
+use cospan_domain::acquire::{Lane, Lanes, Partition};
 use cospan_domain::claim::Place;
-use cospan_domain::ids::ComponentName;
-use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::Component;
+use cospan_domain::ids::{ComponentName, LrmId};
+use cospan_domain::job::spec::{JobSpec, Override, Where};
+use cospan_domain::job::state::{Component, Run};
 use cospan_domain::labels::Labels;
 use cospan_domain::provisional::Deducted;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::units::{Bytes, DurationMs};
 use cospan_sites::port::{Capabilities, SiteDescription};
+use cospan_sites::slurm::LANES;
 
 use super::*;
 use crate::deductions::HolderLife;
+use crate::journal::Change;
 use crate::live_state::SiteReport;
 use crate::settings::Staging;
 use crate::transfer::testing::{World, content, paused, queued, site};
@@ -101,5 +104,57 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
         assert_eq!(idle(&mut grid), Some(Resources::processors(7)));
         drop(life);
         assert_eq!(idle(&mut grid), Some(Resources::processors(10)));
+    });
+}
+
+/// A job that was submitted to this partition of Delft.
+fn submitted_to(id: u64, partition: Option<&str>) -> Job {
+    let mut job = Job { id: JobId(id), ..two_at_delft([content(1), content(1)]) };
+    let options = partition.map(|name| format!("--partition={name}").into());
+    let change = Override { lrm_options: options.into_iter().collect(), ..Override::default() };
+    let mut spec = JobSpec::clone(&job.spec);
+    spec.components.iter_mut().for_each(|component| {
+        component.at = [(Where::Site(site("Delft")), change.clone())].into();
+        component.inputs.clear();
+    });
+    job.spec = Arc::new(spec);
+    job.phase = Phase::Claiming { since: Timestamp(1) };
+    let (lrm_id, at) = (LrmId::new("7").expect("a number"), Timestamp(1));
+    let run = Run::Submitted { lrm_id, at, absences: 0, waits: None };
+    job.components.iter_mut().for_each(|component| component.run = run.clone());
+    job
+}
+
+#[test]
+fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
+    paused(async || {
+        let world = World::set(&["Delft"], |settings| {
+            settings.default_policies.lanes = Some(LANES);
+        });
+        world.settle().await;
+        says(&world, "Delft", 0);
+        let mut report = world.shared.live.site(&site("Delft")).expect("a report").as_ref().clone();
+        let lane = |name: &str| Lane { partition: Some(name.into()), account: None };
+        let mut shape = report.shape.as_deref().expect("a shape").clone();
+        let partition = |name: &str| (name.into(), Partition::default());
+        let partitions = ["normal", "gpu"].map(partition).into();
+        shape.lanes = Some(Lanes { own: lane("normal"), partitions, ..Lanes::default() });
+        report.shape = Some(Arc::new(shape));
+        world.shared.live.publish(site("Delft"), Arc::new(report));
+        for (id, partition) in [(2, Some("gpu")), (3, None), (4, Some("normal"))] {
+            let job = submitted_to(id, partition);
+            let queued = Job { id: JobId(id), ..queued(id, content(1)) };
+            world.append(Change::NewJobs(vec![Arc::new(queued)])).await;
+            world.change_job(id, job).await;
+        }
+        let mut grid = GridMaker::default();
+        let field = Field::new(&world.shared, &mut grid);
+        let victims = |place: &Place| -> Vec<(u64, u32)> {
+            let all = field.victims_at(place).into_iter();
+            all.map(|victim| (victim.job.0, victim.resources.processors)).collect()
+        };
+        let own = Place::own(site("Delft"));
+        assert_eq!(victims(&own), [(3, 2), (4, 2)]);
+        assert_eq!(victims(&Place { partition: Some("gpu".into()), ..own }), [(2, 2)]);
     });
 }

@@ -17,7 +17,7 @@ pub(crate) fn note_refusals(
 ) {
     let Phase::Claiming { since } = old.phase else { return };
     let Some(loss) = events.iter().find(|event| is_loss(&event.what)) else { return };
-    if loss.at < since + parameters.claim_timeout {
+    if loss.at < since + old.claim_limits(parameters).ready_within {
         return;
     }
     for (index, component) in old.indexed() {

@@ -37,6 +37,8 @@ pub struct Cluster {
     pub(super) calls: Arc<Semaphore>,
     pub(super) long_calls: Arc<Semaphore>,
     pub(super) polling: bool,
+    /// Its latest answer was from the files of attempts alone.
+    pub(super) half_silent: bool,
     /// The site said that something changed since it was asked last.
     pub(super) hinted: bool,
     pub(super) polled_at: Option<Timestamp>,
@@ -91,6 +93,7 @@ impl Cluster {
             calls,
             long_calls: Arc::new(Semaphore::new(Self::LONG_CALLS)),
             polling: false,
+            half_silent: false,
             hinted: false,
             polled_at: None,
             described_at: None,

@@ -27,7 +27,8 @@ impl Cluster {
     /// Half of the time that a claim has to start, if that is less: a claim that is given up
     /// must have told by then that it waited.
     fn at_once(&self) -> DurationMs {
-        AT_ONCE.min(DurationMs(self.shared.settings.job.claim_timeout.0 / 2))
+        let claims = self.shared.settings.job.claims_at([&self.name]);
+        AT_ONCE.min(DurationMs(claims.ready_within.0 / 2))
     }
 
     /// Learns from what the attempts here were last seen to do.

@@ -1,5 +1,6 @@
 //! The one loop that asks the site: for its load, and for our attempts, in one query.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,7 +145,10 @@ impl Cluster {
         // One failure tells nothing: whether it fell silent is found out, also where nothing
         // of ours is, or nobody would learn that it is we who are cut off.
         if !self.contact.contact().is_answering() || self.contact.failures() > 0 {
-            return Some(polled_at + self.retry_pause());
+            let again = Some(polled_at + self.retry_pause());
+            // What attempts do is seen all the same.
+            let files = self.half_silent.then(|| self.attempts_due(polled_at)).flatten();
+            return again.into_iter().chain(files).min();
         }
         if self.shared.live.doubted_at().is_some_and(|doubted| polled_at < doubted) {
             return Some(now);
@@ -193,7 +197,13 @@ impl Cluster {
         let describe =
             self.described_at.is_none_or(stale) || !self.contact.contact().is_answering();
         let (metrics, clock) = (self.shared.metrics.clone(), self.shared.clock.clone());
+        let files_first = self.half_silent;
         let asked = async move {
+            // Whoever was silent would only keep the files from being read in time.
+            let first = if files_first { Some(site.status(&tags).await) } else { None };
+            let whole = |status: &SiteStatus| status.silence.is_none();
+            let answers = first.as_ref().is_none_or(|first| first.as_ref().is_ok_and(whole));
+            let describe = describe && answers;
             let description = match describe {
                 true => site.describe().await.map(Some),
                 false => Ok(None),
@@ -210,7 +220,10 @@ impl Cluster {
                     Polled { asked_at: now, answered_at, status: Err(error), description: None }
                 }
                 Ok(description) => {
-                    let status = site.status(&tags).await;
+                    let status = match first {
+                        Some(status) => status,
+                        None => site.status(&tags).await,
+                    };
                     count(CallKind::Status, outcome_label(&status));
                     Polled { asked_at: now, answered_at: clock.now(), status, description }
                 }
@@ -232,7 +245,16 @@ impl Cluster {
             self.described_at = Some(now);
             self.report.describe(description);
         }
+        self.half_silent = polled.status.as_ref().is_ok_and(|status| status.silence.is_some());
         let concerned = match polled.status {
+            Ok(SiteStatus { silence: Some(silence), attempts, site_clock, .. }) => {
+                let read = site_clock.unwrap_or(polled.answered_at);
+                let clock = ClockSkew::between(read, polled.answered_at);
+                let mut concerned = self.observed(attempts, polled.asked_at, clock);
+                let error = SiteError::OutcomeUnknown(silence.to_string());
+                concerned.extend(self.failed(&error, now));
+                concerned
+            }
             Ok(status) => {
                 // As if its clock was read when the answer came: that errs towards a start too
                 // early for its clock, never too late.
@@ -288,7 +310,20 @@ impl Cluster {
         self.report.idle = idle;
         self.report.idle_in = Arc::new(status.idle_in);
         self.report.ebbs = status.ebbs.into();
-        for (tag, observation) in &status.attempts {
+        concerned.extend(self.observed(status.attempts, asked_at, clock));
+        self.learn();
+        concerned
+    }
+
+    /// Returns the jobs of attempts that do something else than before.
+    fn observed(
+        &mut self,
+        attempts: BTreeMap<Tag, Observation>,
+        asked_at: Timestamp,
+        clock: ClockSkew,
+    ) -> Vec<JobId> {
+        let mut concerned = Vec::new();
+        for (tag, observation) in &attempts {
             // An absence counts by being seen again.
             if self.report.observed.attempts.get(tag) != Some(observation)
                 || *observation == Observation::Absent
@@ -297,8 +332,7 @@ impl Cluster {
                 concerned.push(tag.job);
             }
         }
-        self.report.observed = Arc::new(Observed { asked_at, clock, attempts: status.attempts });
-        self.learn();
+        self.report.observed = Arc::new(Observed { asked_at, clock, attempts });
         concerned
     }
 

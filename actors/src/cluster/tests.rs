@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, Tag};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Acceptance, GridSnapshot, Hindrance};
@@ -12,6 +12,7 @@ use cospan_domain::site::contact::Contact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::DurationMs;
+use cospan_sites::port::Observation;
 
 use crate::cluster::Charge;
 use crate::coallocator::GridMaker;
@@ -147,3 +148,32 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
         assert_eq!(asked_at(&world, "Leiden"), asked, "nobody needed to know");
     });
 }
+
+#[test]
+fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        world.settle().await;
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        world.at("Leiden").inside().half_silent = true;
+        let unreachable = Acceptance::Closed(Hindrance::Unreachable);
+        let is_unreachable =
+            |w: &World| grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable;
+        world.until("nothing new goes there", is_unreachable).await;
+        let told_at = asked_at(&world, "Leiden");
+        let tag = Tag { instance: world.shared.instance, ..TAG.parse().expect("a tag") };
+        world.at("Leiden").inside().attempts.insert(tag, Observation::Starting);
+        let seen = |w: &World| w.shared.live.site(&site("Leiden")).expect("a report");
+        let is_seen =
+            |w: &World| seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting);
+        world.until("the attempt is seen", is_seen).await;
+        assert_eq!(asked_at(&world, "Leiden"), told_at, "what is idle is of before");
+        let why = seen(&world).trouble.clone().unwrap_or_default();
+        assert!(why.contains("does not answer: frozen"), "{why}");
+        world.at("Leiden").inside().half_silent = false;
+        world.until("it answers again", |w| contact(w, "Leiden").is_answering()).await;
+    });
+}
+
+const TAG: &str = "cabcdefgh-1-0-1";

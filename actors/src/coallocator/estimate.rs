@@ -43,7 +43,7 @@ pub(super) fn of_job(
     job: &Job,
 ) -> Estimate {
     let now = shared.clock.now();
-    let claim = shared.settings.job.claim_timeout;
+    let claim = job.claim_limits(&shared.settings.job).ready_within;
     match &job.phase {
         _ if job.held.is_some() => Estimate::Unknown("it is held".into()),
         Phase::Queued { not_before, .. } => {
@@ -237,16 +237,17 @@ fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
             Run::Running { since, .. } => Some(since),
             _ => None,
         };
+        let claims = job.claim_limits(parameters);
         let begins = match &job.phase {
             Phase::Placed { start_estimate, .. } => {
-                (*start_estimate).max(now) + parameters.claim_timeout
+                (*start_estimate).max(now) + claims.ready_within
             }
-            Phase::Claiming { since } => *since + parameters.claim_timeout,
+            Phase::Claiming { since } => *since + claims.ready_within,
             _ => began.or(job.start_at).unwrap_or(now),
         };
         let waits = match began {
             Some(_) => DurationMs::ZERO,
-            None => parameters.hold_max + parameters.go_grace,
+            None => claims.max_hold + parameters.go_grace,
         };
         let asked = asked_at(holding);
         let visible =

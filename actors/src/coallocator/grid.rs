@@ -137,7 +137,7 @@ fn site(
     GridSite {
         name: name.clone(),
         shape: report.shape.clone(),
-        acceptance: state.acceptance(),
+        acceptance: acceptance(state.acceptance(), report),
         idle: belief(shared, name, report, now),
         idle_in: report.idle_in.clone(),
         ebbs: aged(report, now),
@@ -150,6 +150,15 @@ fn site(
         serves_files: serves_files(record, report.contact, now),
         power_per_processor: shared.settings.powers.get(name).copied(),
         waits: report.obtainable.has_waits().then(|| report.obtainable.clone()),
+    }
+}
+
+/// What takes components into its own queue only is closed to all that claim.
+fn acceptance(of_state: Acceptance, report: &SiteReport) -> Acceptance {
+    let queues_only = report.shape.as_ref().is_some_and(|shape| shape.queues_only);
+    match of_state {
+        Acceptance::Open if queues_only => Acceptance::Closed(Hindrance::QueueOnly),
+        other => other,
     }
 }
 

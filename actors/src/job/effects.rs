@@ -136,9 +136,9 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
             Ok(Submitted { lrm_id }) => SubmitAnswer::Accepted(lrm_id),
             Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
             Err(SiteError::Unfit(detail)) => SubmitAnswer::Unfit(detail.into()),
-            Err(SiteError::NotSent(detail) | SiteError::LockedOut(detail)) => {
-                SubmitAnswer::NotSent(detail.into())
-            }
+            Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
+            // A state of the site, and no error: jobs wait until somebody renews them.
+            Err(SiteError::LockedOut(detail)) => SubmitAnswer::Full(detail.into()),
             Err(SiteError::SiteFull(detail)) => {
                 // Before anybody places on what it is believed to have.
                 if let Some(site) = &site {
@@ -236,7 +236,10 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     // What is left of a reservation beside the wall time; see `lease_length`.
     let hold_max = match promised.filter(|promised| !promised.shared) {
         Some(promised) => promised.to.since(now + job.wall_time()),
-        None => acquisition.wrapper_hold(&actor.shared.settings.job),
+        None => {
+            let parameters = &actor.shared.settings.job;
+            acquisition.wrapper_hold(job.claim_limits(parameters), parameters.hold_slack)
+        }
     };
     let reservation = promised.map(|promised| promised.tag(actor.shared.instance, job.id));
     let not_before = component.and_then(|component| component.not_before);

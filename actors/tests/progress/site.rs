@@ -115,6 +115,7 @@ impl Attempts for PromptSite {
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
             attempts,
+            silence: None,
         })
     }
 

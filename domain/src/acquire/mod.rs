@@ -20,7 +20,6 @@ pub use preferences::{Benchmark, InvalidPreferences, Objective, Preferences, Sco
 pub use wish::{InvalidWish, ReservationWish};
 
 use crate::ids::{InstanceId, JobId};
-use crate::job::parameters::JobParameters;
 use crate::reserve::{ReservationTag, Serial};
 use crate::units::{DurationMs, Timestamp};
 
@@ -76,19 +75,39 @@ impl Default for QueueLimits {
     }
 }
 
+/// How long a claim may take: at one site, or the longest of all sites of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimLimits {
+    /// From its submission until it must be at its gate.
+    pub ready_within: DurationMs,
+    /// How long it holds its processors there.
+    pub max_hold: DurationMs,
+}
+
+impl ClaimLimits {
+    /// What both allow.
+    pub fn longest(self, other: Self) -> Self {
+        Self {
+            ready_within: self.ready_within.max(other.ready_within),
+            max_hold: self.max_hold.max(other.max_hold),
+        }
+    }
+}
+
 impl Acquisition {
-    /// How long a submitted component may take until it is at its gate.
-    pub fn ready_within(self, parameters: &JobParameters) -> DurationMs {
+    /// How long a submitted component may take until it is at its gate; `claims`: if it is
+    /// claimed.
+    pub fn ready_within(self, claims: ClaimLimits) -> DurationMs {
         match self {
-            Acquisition::ClaimNow | Acquisition::Reserved(_) => parameters.claim_timeout,
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.ready_within,
             Acquisition::Queue(limits) => limits.deadline,
         }
     }
 
     /// How long it may hold its processors at its gate.
-    pub fn max_hold(self, parameters: &JobParameters) -> DurationMs {
+    pub fn max_hold(self, claims: ClaimLimits) -> DurationMs {
         match self {
-            Acquisition::ClaimNow | Acquisition::Reserved(_) => parameters.hold_max,
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
             Acquisition::Queue(limits) => limits.max_hold,
         }
     }
@@ -96,10 +115,10 @@ impl Acquisition {
     /// How long its wrapper waits at the gate by itself. Who waited in a queue is told to give
     /// its processors back, by whoever knows when the others are expected: only if nobody does,
     /// it gives up by itself.
-    pub fn wrapper_hold(self, parameters: &JobParameters) -> DurationMs {
+    pub fn wrapper_hold(self, claims: ClaimLimits, slack: DurationMs) -> DurationMs {
         match self {
-            Acquisition::ClaimNow | Acquisition::Reserved(_) => parameters.hold_max,
-            Acquisition::Queue(limits) => limits.max_hold + parameters.hold_slack,
+            Acquisition::ClaimNow | Acquisition::Reserved(_) => claims.max_hold,
+            Acquisition::Queue(limits) => limits.max_hold + slack,
         }
     }
 

@@ -47,8 +47,8 @@ pub trait ClaimField {
     /// Another place for one component alone, by the job's policy, without splitting it.
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement>;
 
-    /// Jobs of ours that may give way at a site.
-    fn victims_at(&self, site: &SiteName) -> Vec<Victim>;
+    /// Jobs of ours that may give way, with what they hold there.
+    fn victims_at(&self, place: &Place) -> Vec<Victim>;
 }
 
 /// One try of the Incremental Claiming Policy (KOALA, section 4.5, steps 1 to 4), and
@@ -177,10 +177,9 @@ fn preempt(job: &Job, component: ComponentIndex, field: &mut impl ClaimField, pl
     let did = !job.preempting.is_empty() && !bug(Bug::PreemptInWaves);
     let may_not = job.priority == Priority::SuperLow || rose || did;
     let place = place_of(job, component, field).filter(|_| !may_not);
-    // Which partition a victim's processors are of is not known.
-    let Some((place, need)) = place.filter(|(place, _)| place.partition.is_none()) else { return };
+    let Some((place, need)) = place else { return };
     let Some(idle) = field.idle_at(&place) else { return };
-    let mut candidates = field.victims_at(&place.site);
+    let mut candidates = field.victims_at(&place);
     candidates.retain(|victim| victim.job != job.id && !plan.preempting.contains(&victim.job));
     if let Some(victims) = choose_victims(&idle, &need, job.priority, candidates) {
         // What more than that they hold is seen once it is idle.

@@ -1,5 +1,6 @@
 //! When a job's processors are claimed, and which components still wait for theirs.
 
+use crate::acquire::ClaimLimits;
 use crate::claim::{ClaimParameters, ClaimSchedule, MAX_PREEMPTIONS};
 use crate::ids::ComponentIndex;
 use crate::job::parameters::JobParameters;
@@ -36,6 +37,12 @@ impl Component {
 }
 
 impl Job {
+    /// How long the claims of its round may take: the longest of its sites counts.
+    pub fn claim_limits(&self, parameters: &JobParameters) -> ClaimLimits {
+        let placements = self.components.iter().filter_map(|c| c.placement.as_ref());
+        parameters.claims_at(placements.map(|placement| &placement.site))
+    }
+
     /// The claiming times of its round; `None` before its first placement.
     pub fn claim_schedule(&self, parameters: &ClaimParameters) -> Option<ClaimSchedule> {
         let placed_at = self.instants.placed?;
@@ -75,7 +82,8 @@ impl Job {
             Some(next) => Some(next),
             None if self.inputs_here => Some(schedule.placed_at),
             None => {
-                let held_until_start = schedule.start_time() - parameters.hold_max;
+                let held_until_start =
+                    schedule.start_time() - self.claim_limits(parameters).max_hold;
                 let first = schedule.first_try().max(held_until_start);
                 Some(first + self.distrust(schedule.transfer_time))
             }
@@ -99,11 +107,11 @@ impl Job {
         &self,
         component: &Component,
         since: Timestamp,
-        parameters: &JobParameters,
+        claims: ClaimLimits,
     ) -> Timestamp {
         let acquisition = component.acquisition();
         let from = if acquisition.is_queued() { self.instants.placed } else { None };
-        from.unwrap_or(since) + acquisition.ready_within(parameters)
+        from.unwrap_or(since) + acquisition.ready_within(claims)
     }
 
     /// When a claimed component has waited, or held its processors, for long enough.
@@ -111,11 +119,11 @@ impl Job {
         &self,
         component: &Component,
         since: Timestamp,
-        parameters: &JobParameters,
+        claims: ClaimLimits,
     ) -> Timestamp {
         match component.run {
-            Run::AtGate { since, .. } => since + component.acquisition().max_hold(parameters),
-            _ => self.ready_by(component, since, parameters),
+            Run::AtGate { since, .. } => since + component.acquisition().max_hold(claims),
+            _ => self.ready_by(component, since, claims),
         }
     }
 

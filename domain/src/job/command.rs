@@ -265,7 +265,7 @@ pub enum SubmitAnswer {
     Refused(Arc<str>),
     /// The site never takes such a component.
     Unfit(Arc<str>),
-    /// A limit of the site is reached.
+    /// A limit of the site is reached, or it does not let us in now: nobody's error.
     Full(Arc<str>),
     /// It never left.
     NotSent(Arc<str>),

@@ -225,12 +225,14 @@ pub fn overdue_at(
 /// than those that failed it, for its processors, or at its gate.
 pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option<Timestamp> {
     let restart = component.restart.as_ref().filter(|_| !component.given_back)?;
+    let site = component.placement.as_ref().map(|placement| &placement.site);
+    let (claims, acquisition) = (parameters.claims_at(site), component.acquisition());
     match component.run {
         Run::Idle if component.avoid.is_empty() => None,
         Run::Idle => Some(restart.since + parameters.avoid_for),
-        Run::AtGate { since, .. } => Some(since + component.acquisition().max_hold(parameters)),
+        Run::AtGate { since, .. } => Some(since + acquisition.max_hold(claims)),
         Run::Opened { at, .. } => Some(at + parameters.go_grace),
-        _ => Some(restart.since + component.acquisition().ready_within(parameters)),
+        _ => Some(restart.since + acquisition.ready_within(claims)),
     }
 }
 
@@ -242,5 +244,6 @@ pub fn avoids(job: &Job) -> bool {
 /// The claim's time-out, or the end of the longest hold.
 fn claiming_ends(job: &Job, parameters: &JobParameters, since: Timestamp) -> Option<Timestamp> {
     let kept = job.components.iter().filter(|c| !matches!(c.run, Run::Idle) && !c.given_back);
-    kept.map(|component| job.claim_ends(component, since, parameters)).min()
+    let claims = job.claim_limits(parameters);
+    kept.map(|component| job.claim_ends(component, since, claims)).min()
 }

@@ -1,6 +1,10 @@
 //! Settings of a job's life at its sites.
 
+use std::collections::BTreeMap;
+
+use crate::acquire::ClaimLimits;
 use crate::claim::ClaimParameters;
+use crate::ids::SiteName;
 use crate::reserve::ranking::MISSING_BENCHMARK_FACTOR;
 use crate::units::{DurationMs, PerMillion};
 
@@ -15,6 +19,8 @@ pub struct JobParameters {
     pub hold_slack: DurationMs,
     /// Longest time at a gate; the wrapper gives up by itself after it.
     pub hold_max: DurationMs,
+    /// `claim_timeout` and `hold_max` at sites that have others.
+    pub claims_at: BTreeMap<SiteName, ClaimLimits>,
     /// From the decision until every component must have begun.
     pub go_grace: DurationMs,
     /// From the decision to the common start time.
@@ -69,6 +75,7 @@ impl Default for JobParameters {
             claim_timeout: DurationMs::from_secs(120),
             hold_slack: DurationMs::from_secs(60),
             hold_max: DurationMs::from_secs(600),
+            claims_at: BTreeMap::new(),
             go_grace: DurationMs::from_secs(30),
             go_lead: DurationMs::ZERO,
             go_lead_held: DurationMs::ZERO,
@@ -94,10 +101,30 @@ impl Default for JobParameters {
 }
 
 impl JobParameters {
+    /// What holds for a claim at sites that say nothing of their own.
+    fn claim_limits(&self) -> ClaimLimits {
+        ClaimLimits { ready_within: self.claim_timeout, max_hold: self.hold_max }
+    }
+
+    /// What holds for claims at these sites together: they have one start, so the longest counts.
+    pub fn claims_at<'a>(&self, sites: impl IntoIterator<Item = &'a SiteName>) -> ClaimLimits {
+        let (mut longest, mut before) = (None::<ClaimLimits>, None);
+        for site in sites {
+            // Of a large job many that follow each other are at the same site.
+            if before.replace(site) == Some(site) {
+                continue;
+            }
+            let own = self.claims_at.get(site).copied().unwrap_or_else(|| self.claim_limits());
+            longest = Some(longest.map_or(own, |longest| longest.longest(own)));
+        }
+        longest.unwrap_or_else(|| self.claim_limits())
+    }
+
     /// How much longer than its wall time a component may hold what it claimed: at its gate,
     /// and until it is seen to have ended.
     pub fn beyond_wall_time(&self) -> DurationMs {
-        self.hold_max + self.wall_margin
+        let everywhere = self.claims_at.values().map(|limits| limits.max_hold);
+        everywhere.fold(self.hold_max, DurationMs::max) + self.wall_margin
     }
 
     /// Wait after the `count`th setback (from 1): doubling from `first`, bounded,

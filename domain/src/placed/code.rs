@@ -28,6 +28,7 @@ pub enum ReasonCode {
     Drained,
     CredentialsExpired,
     SiteUnusable,
+    QueueOnly,
     NoQueue,
     QuotaTooSmall,
     TooSmall,
@@ -44,7 +45,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them, in order.
-    pub const ALL: [ReasonCode; 34] = [
+    pub const ALL: [ReasonCode; 35] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::Reserved,
         ReasonCode::QuotaReached,
@@ -67,6 +68,7 @@ impl ReasonCode {
         ReasonCode::Drained,
         ReasonCode::CredentialsExpired,
         ReasonCode::SiteUnusable,
+        ReasonCode::QueueOnly,
         ReasonCode::NoQueue,
         ReasonCode::QuotaTooSmall,
         ReasonCode::TooSmall,
@@ -106,6 +108,7 @@ impl ReasonCode {
             ReasonCode::Drained => "drained",
             ReasonCode::CredentialsExpired => "credentials-expired",
             ReasonCode::SiteUnusable => "site-unusable",
+            ReasonCode::QueueOnly => "queue-only",
             ReasonCode::NoQueue => "no-queue",
             ReasonCode::QuotaTooSmall => "quota-too-small",
             ReasonCode::TooSmall => "too-small",

@@ -71,6 +71,8 @@ pub struct SiteShape {
     pub labels: Labels,
     /// Components may wait in its own queue for hours.
     pub queues: bool,
+    /// That is the only way to it: nothing is claimed there, however much is idle.
+    pub queues_only: bool,
     /// It promises processors for later.
     pub reservations: bool,
     /// Its partitions; `None`: it knows no such difference.
@@ -123,6 +125,8 @@ pub enum Hindrance {
     /// Components cannot wait there: what it does not start at once it refuses, or its
     /// configuration says so.
     NoQueue,
+    /// Components wait in its own queue, and claim nothing there.
+    QueueOnly,
 }
 
 /// What is staged at sites already, or will be, for what was placed before: it takes no more
@@ -174,6 +178,7 @@ impl Acceptance {
                 Hindrance::Unknown | Hindrance::Unreachable | Hindrance::Isolated => true,
                 Hindrance::Maintenance | Hindrance::CredentialsExpired => true,
                 Hindrance::NoQueue => false,
+                Hindrance::QueueOnly => true,
             },
         }
     }

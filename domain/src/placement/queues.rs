@@ -132,9 +132,11 @@ impl GridSite {
     /// Everything that is not ours counts as there to be waited for.
     fn as_queue(&self) -> Self {
         let mut site = self.clone();
-        if !self.has_queue() && matches!(self.acceptance, Acceptance::Open) {
-            site.acceptance = Acceptance::Closed(Hindrance::NoQueue);
-        }
+        site.acceptance = match self.acceptance {
+            Acceptance::Open if !self.has_queue() => Acceptance::Closed(Hindrance::NoQueue),
+            Acceptance::Closed(Hindrance::QueueOnly) => Acceptance::Open,
+            other => other,
+        };
         // To wait is what it is there for.
         site.waits = None;
         if let (Some(shape), Some(belief)) = (&self.shape, &self.idle) {

@@ -176,6 +176,7 @@ impl From<Hindrance> for ReasonCode {
             Hindrance::CredentialsExpired => ReasonCode::CredentialsExpired,
             Hindrance::Frozen => ReasonCode::Frozen,
             Hindrance::NoQueue => ReasonCode::NoQueue,
+            Hindrance::QueueOnly => ReasonCode::QueueOnly,
         }
     }
 }
@@ -226,6 +227,7 @@ impl fmt::Display for Hindrance {
             Hindrance::CredentialsExpired => "the credentials for the site have expired",
             Hindrance::Frozen => "the site is frozen",
             Hindrance::NoQueue => "components cannot wait in a queue of the site's own",
+            Hindrance::QueueOnly => "components only wait in the site's own queue",
         })
     }
 }

@@ -33,6 +33,7 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
             total,
             labels: BTreeMap::new(),
             queues: false,
+            queues_only: false,
             reservations: false,
             lanes: None,
         })),

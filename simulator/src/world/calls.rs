@@ -38,6 +38,7 @@ impl World {
             labels: labels_of(&self.sites[site.0].name),
             capabilities: Capabilities {
                 queues: self.sites[site.0].queues,
+                queues_only: false,
                 reservations: self.sites[site.0].grants(),
             },
             lanes: None,
@@ -59,6 +60,7 @@ impl World {
             idle_in: BTreeMap::new(),
             ebbs,
             attempts,
+            silence: None,
         }
     }
 

@@ -29,14 +29,19 @@ initialise() {
         || fail refused "cannot write below $root"
 }
 
-# status [queue] [load]      asks the batch system for so much of what it knows
+# status SECONDS [queue] [load]      asks the batch system for so much of what it knows
 #
-# The batch system first and the files after it: what is over there has left its last word.
+# The batch system first and the files after it: what is over there has left its last word. One
+# that does not answer within SECONDS leaves a line `fail unsent ...` here, and the files are read.
 status() {
     printf 'clock %s\n' "$(date +%s.%N)"
-    for part; do
-        case $part in queue) lrm_queue ;; load) lrm_load ;; esac
-    done
+    (
+        seconds=$1
+        shift
+        for part; do
+            case $part in queue) lrm_queue ;; load) lrm_load ;; esac
+        done
+    )
     sed -n '/^end$/q; s:^tag \(.*\):attempts/\1 spool/\1:p' | xargs -r sh -c 'find "$@" -maxdepth 1 \
         \( -type d -name "c*-*-*-*" \( -readable -executable -printf "d %T@ 0 %p\n" \
         -o -printf "x %T@ 0 %p\n" \) -o \( -name ready -o -name decision -o -name begun \

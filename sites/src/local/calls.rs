@@ -30,7 +30,10 @@ impl Shared {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
             labels: labels(&self.config),
-            capabilities: Capabilities { queues: false, reservations: self.config.reservations },
+            capabilities: Capabilities {
+                reservations: self.config.reservations,
+                ..Capabilities::default()
+            },
             lanes: None,
             manager: format!("processes on this machine, through {}", self.config.shell.display()),
         })
@@ -55,7 +58,14 @@ impl Shared {
         let attempts = tags.iter().map(observe).collect();
         let idle = self.idle(&root, &ledger)?;
         let ebbs = self.ebbs(&root, &ledger, &idle)?;
-        Ok(SiteStatus { site_clock: Some(now()), idle, idle_in: BTreeMap::new(), ebbs, attempts })
+        Ok(SiteStatus {
+            site_clock: Some(now()),
+            idle,
+            idle_in: BTreeMap::new(),
+            ebbs,
+            attempts,
+            silence: None,
+        })
     }
 
     /// What is free for one more attempt.

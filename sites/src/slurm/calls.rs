@@ -51,6 +51,7 @@ impl SlurmSite {
             labels,
             capabilities: Capabilities {
                 queues: self.config.queues,
+                queues_only: self.config.queues_only,
                 reservations: self.config.reservations,
             },
             lanes: Some(self.lanes(&answer)),

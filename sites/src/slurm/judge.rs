@@ -1,9 +1,9 @@
 //! What an attempt is doing, from Slurm's word and the wrapper's files together.
 
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::queue::Job;
-use crate::port::{AtGate, Observation};
+use crate::port::{AtGate, Observation, Silence};
 use crate::verdict::{Left, Verdict, Word, verdict};
 use crate::wrapper::evidence::{Evidence, observed};
 
@@ -89,6 +89,34 @@ pub(super) fn judge(known: Known<'_>) -> Observation {
     }
 }
 
+/// Between a payload's own end and its being believed while Slurm does not answer: if Slurm ended
+/// it, its wrapper has been told by then, and said so.
+const ALONE: DurationMs = DurationMs::from_secs(10);
+
+/// What the attempt is doing as its files say it, while Slurm says nothing. What is over stays what
+/// Slurm said of it; what was ended from outside is not judged before Slurm says by whom; and what
+/// has left nothing is not known to be absent.
+pub(super) fn judge_in_silence(
+    job: Option<&Job>,
+    evidence: Option<&Evidence>,
+    site_clock: Option<Timestamp>,
+    silence: &Silence,
+) -> Observation {
+    // The same each time: what changes is news.
+    let said = || format!("Slurm does not answer: {}", silence.why);
+    let unknown = || Observation::Unknown(said());
+    let Some(evidence) = evidence else { return unknown() };
+    let left = evidence.left();
+    let exit_at = evidence.exit.as_ref().map(|(_, at)| *at);
+    let by_itself = matches!(left, Left::Success | Left::Failure);
+    let is_old = exit_at.zip(site_clock).is_some_and(|(at, now)| now > at + ALONE);
+    let word = job.map(|job| job.word).filter(|word| !word.is_active());
+    match verdict(word.unwrap_or(Word::Running), left, by_itself && is_old) {
+        Verdict::Untold | Verdict::Absent | Verdict::Queued => unknown(),
+        told => observed(told, Some(evidence), said),
+    }
+}
+
 /// Its processors are nobody else's from when Slurm started it, before its wrapper is at its gate:
 /// prologs and busy nodes take their time. Slurm tells the second; by the end of it they are held.
 fn held_from_its_start(known: Known<'_>, observed: Observation) -> Observation {
@@ -113,8 +141,6 @@ fn said(known: Known<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cospan_domain::units::Timestamp;
-
     use super::*;
     use crate::port::{EndedBySite, ExitCause, GateState, InQueue};
     use crate::slurm::queue::word;

@@ -3,6 +3,9 @@
 //! While attempts wait or run, their files tell what happens to them next, and Slurm's word of
 //! a while ago does. It is asked again as soon as files say more than it did, or say of one that
 //! it may be over; and of what it has not said that it waits or runs.
+//!
+//! A Slurm that does not answer (see [`Silence`]) keeps no files from being read. It is left alone for
+//! as long as its word would have counted, and nothing is taken to be absent meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +21,11 @@ use tokio::time::Instant;
 use super::SlurmSite;
 use super::accounts::Accounts;
 use super::bookings::Bookings;
-use super::judge::{Known, is_back_in_queue, is_outdated, judge};
+use super::judge::{Known, is_back_in_queue, is_outdated, judge, judge_in_silence};
 use super::queue::{self, Job, Load};
 use crate::agent::left::{self, seconds_to_timestamp};
 use crate::agent::{Answer, Request};
-use crate::port::{AttemptOrder, SiteError, SiteStatus, Submitted};
+use crate::port::{AttemptOrder, Silence, SiteError, SiteStatus, Submitted};
 use crate::verdict::Word;
 use crate::wrapper::evidence::Evidence;
 
@@ -43,6 +46,8 @@ pub(super) struct Heard {
     loads: BTreeMap<Arc<str>, Load>,
     /// What is promised to anybody, as of then.
     bookings: Bookings,
+    /// When it last gave no answer, and why; `None` once it answers again.
+    silent: Option<(Instant, String)>,
     /// What accounts say of what Slurm forgot.
     pub(super) accounts: Accounts,
 }
@@ -57,6 +62,19 @@ impl Heard {
         };
         let is_fresh = self.queue.as_ref().is_some_and(|(at, _)| at.elapsed() < memory);
         is_fresh && tags.iter().all(told)
+    }
+
+    /// Why it has no answer, if it had none a moment ago.
+    fn silent_lately(&self, memory: Duration) -> Option<String> {
+        let (at, why) = self.silent.as_ref()?;
+        (at.elapsed() < memory).then(|| why.clone())
+    }
+
+    /// How it is silent, for this reason.
+    fn silence(&self, why: String) -> Silence {
+        let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
+        let ms = |age: Duration| DurationMs(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        Silence { age: age.map(ms), why }
     }
 
     fn knows_load(&self, memory: Duration) -> bool {
@@ -94,6 +112,13 @@ fn held(jobs: &[Job]) -> u32 {
     jobs.iter().filter(holds).map(|job| job.processors).fold(0, u32::saturating_add)
 }
 
+/// Why Slurm did not answer, if it was asked and did not.
+fn failure(answer: &Answer, seconds: &str) -> Option<String> {
+    let why = answer.last("fail")?;
+    let why = why.strip_prefix("unsent").unwrap_or(why).trim();
+    Some(if why.is_empty() { format!("nothing within {seconds} s") } else { why.to_owned() })
+}
+
 /// What a look is based on.
 #[derive(Debug, Clone, Copy)]
 struct Look {
@@ -107,15 +132,20 @@ struct Look {
 
 impl Look {
     /// The words of the request.
-    fn words(self) -> impl Iterator<Item = &'static str> {
-        let asked = [(true, "status"), (self.asks_queue, "queue"), (self.asks_load, "load")];
-        asked.into_iter().filter_map(|(is_asked, word)| is_asked.then_some(word))
+    fn words(self, limit: &str) -> impl Iterator<Item = &str> {
+        let parts = [(self.asks_queue, "queue"), (self.asks_load, "load")];
+        let asked = [(true, "status"), (true, limit)].into_iter().chain(parts);
+        asked.filter_map(|(is_asked, word)| is_asked.then_some(word))
     }
 }
 
 impl SlurmSite {
     pub(super) async fn status_of(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         let memory = Duration::from_millis(self.config.memory.0);
+        let silent = self.heard().silent_lately(memory);
+        if let Some(why) = silent {
+            return self.files_only(tags, why).await;
+        }
         let first = {
             let heard = self.heard();
             let asks_queue = !heard.tells_of(tags, memory);
@@ -128,6 +158,7 @@ impl SlurmSite {
             let (second, _) = self.look(&again, second).await?;
             status.attempts.extend(second.attempts);
             (status.idle, status.idle_in) = (second.idle, second.idle_in);
+            status.silence = second.silence;
         }
         Ok(status)
     }
@@ -136,9 +167,14 @@ impl SlurmSite {
     async fn look(&self, tags: &[Tag], look: Look) -> Result<(SiteStatus, Vec<Tag>), SiteError> {
         let mut request = Request::default();
         tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
-        let words: Vec<&str> = look.words().collect();
+        let limit = self.limit();
+        let words: Vec<&str> = look.words(&limit).collect();
         let asked_at = Instant::now();
         let answer = self.agent.ask(&words, request.end()).await?;
+        if let Some(why) = failure(&answer, &limit) {
+            self.heard().silent = Some((Instant::now(), why.clone()));
+            return Ok((self.in_silence(tags, &answer, why), Vec::new()));
+        }
         let mut jobs = self.hear(&answer, look, asked_at)?;
         let left = left::read(&answer, &self.config.seal);
         jobs.extend(self.accounts_of(&self.lost(tags, &jobs, &left)).await);
@@ -163,8 +199,38 @@ impl SlurmSite {
         }
         let now = site_clock.unwrap_or_else(super::now);
         let (idle, idle_in) = (self.idle(&jobs, now), self.idle_in(&jobs, now));
-        let ebbs = self.ebbs(&idle, now);
-        Ok((SiteStatus { site_clock, idle, idle_in, ebbs, attempts }, again))
+        let (ebbs, silence) = (self.ebbs(&idle, now), None);
+        Ok((SiteStatus { site_clock, idle, idle_in, ebbs, attempts, silence }, again))
+    }
+
+    /// So many seconds Slurm has to answer, in words.
+    fn limit(&self) -> String {
+        (self.config.query.0 / 2_000).max(1).to_string()
+    }
+
+    /// Reads what attempts left, and does not ask Slurm, which is silent for this reason.
+    async fn files_only(&self, tags: &[Tag], why: String) -> Result<SiteStatus, SiteError> {
+        let mut request = Request::default();
+        tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
+        let words = ["status", &self.limit()];
+        let answer = self.agent.ask(&words, request.end()).await?;
+        Ok(self.in_silence(tags, &answer, why))
+    }
+
+    /// What files say of attempts while Slurm says nothing.
+    fn in_silence(&self, tags: &[Tag], answer: &Answer, why: String) -> SiteStatus {
+        let left = left::read(answer, &self.config.seal);
+        let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
+        let heard = self.heard();
+        let silence = heard.silence(why);
+        let seen = |tag: &Tag| {
+            let evidence = left.evidence.get(tag);
+            let job = of_tag(heard.jobs(), *tag, evidence);
+            (*tag, judge_in_silence(job, evidence, site_clock, &silence))
+        };
+        let attempts = tags.iter().map(seen).collect();
+        let (idle, idle_in, ebbs) = (Resources::default(), BTreeMap::new(), Vec::new());
+        SiteStatus { site_clock, idle, idle_in, ebbs, attempts, silence: Some(silence) }
     }
 
     /// Attempts that have left something, but no last word, and that Slurm does not know any more.
@@ -184,6 +250,7 @@ impl SlurmSite {
     fn hear(&self, answer: &Answer, look: Look, at: Instant) -> Result<Vec<Job>, SiteError> {
         let load = if look.asks_load { Some(self.load(answer)?) } else { None };
         let mut heard = self.heard();
+        heard.silent = None;
         if look.asks_queue {
             heard.queue = Some((at, self.jobs(answer)));
         }

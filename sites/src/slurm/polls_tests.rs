@@ -24,6 +24,8 @@ struct Said {
     drained: u32,
     files: String,
     accounts: String,
+    /// Slurm does not answer.
+    frozen: bool,
     /// What of Slurm each status asked for.
     asked: Vec<String>,
 }
@@ -61,12 +63,15 @@ impl Exec for Cluster {
                 answer += &said.accounts;
             }
             "status" => {
-                said.asked.push(words[1..].join(" "));
+                said.asked.push(words[2..].join(" "));
                 answer += "clock 1000.0\n";
-                if words.contains(&"queue") {
+                let is_asked = words.len() > 2;
+                if said.frozen && is_asked {
+                    answer += "fail unsent \n";
+                } else if words.contains(&"queue") {
                     answer += &said.queue;
                 }
-                if words.contains(&"load") {
+                if words.contains(&"load") && !said.frozen {
                     let (idle, other) = (said.idle, said.drained);
                     let allocated = 64 - idle - other;
                     answer += &format!("load normal*|up|{allocated}/{idle}/{other}/64|1-0\n");
@@ -300,4 +305,44 @@ async fn idle_processors_follow_what_our_attempts_take_and_give_back() {
     tokio::time::advance(Duration::from_secs(10)).await;
     assert_eq!(look(&site).await.idle.processors, 0, "its nodes were asked for");
     assert_eq!(site.config.memory, DurationMs::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_read_while_slurm_does_not_answer() {
+    let (cluster, site) = site();
+    cluster.say(|said| said.queue = job(5, tag(1), "RUNNING", 2));
+    assert_eq!(*seen(&look(&site).await), Observation::Starting);
+    cluster.say(|said| said.frozen = true);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let status = look(&site).await;
+    assert!(matches!(seen(&status), Observation::Unknown(_)), "never absent: {status:?}");
+    let age = status.silence.unwrap().age.unwrap();
+    assert!(age >= DurationMs::from_secs(12), "of its latest answer: {age}");
+    let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
+    cluster.say(|said| said.files = files(tag(1), 5, &[decided, ("begun", &begun)]));
+    assert!(matches!(seen(&look(&site).await), Observation::Begun(_)));
+    let exit = format!("cause code 0\nran 1\nend {}", tag(1));
+    let all = [decided, ("begun", &*begun), ("exit", &*exit)];
+    cluster.say(|said| said.files = files(tag(1), 5, &all));
+    assert!(matches!(seen(&look(&site).await), Observation::Exited(_)));
+    assert_eq!(cluster.asked(), ["queue load", "queue load", "", ""], "Slurm is left alone");
+    cluster.say(|said| said.frozen = false);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(look(&site).await.silence, None);
+}
+
+/// An exit of just now, by the site's clock, or one that a signal from outside made.
+#[tokio::test(start_paused = true)]
+async fn what_slurm_may_have_ended_is_not_judged_while_it_does_not_answer() {
+    for (cause, at) in [("code 0", 995), ("signal 15", 950), ("terminated", 950)] {
+        let (cluster, site) = site();
+        let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
+        let exit = format!("cause {cause}\nran 1\nend {}", tag(1));
+        let all = [decided, ("begun", &*begun), ("exit", &*exit)];
+        let text = files(tag(1), 5, &all);
+        let text = text.replace("f 950.000", &format!("f {at}.000"));
+        cluster.say(|said| (said.frozen, said.files) = (true, text));
+        let status = look(&site).await;
+        assert!(matches!(seen(&status), Observation::Unknown(_)), "{cause}: {status:?}");
+    }
 }

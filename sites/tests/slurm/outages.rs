@@ -299,3 +299,36 @@ async fn what_slurm_suspends_loses_nothing_of_its_wall_time() {
     let Observation::Exited(exit) = seen else { unreachable!() };
     assert_eq!(exit.cause, ExitCause::Code(0));
 }
+
+/// What wrappers write is read while `squeue` waits in vain; who ended what is not, and nothing is
+/// taken to be gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
+    let Some(outage) = Outage::offered() else { return };
+    let site = &outage.site;
+    for number in 0..2 {
+        let text = if number == 0 { "sleep 1" } else { "sleep 600" };
+        site.submit(&order(tag(number), script(text))).await.unwrap();
+        outage.await_seen(tag(number), |seen| matches!(seen, Observation::Ready(_))).await;
+    }
+    outage.have("freeze").await;
+    // Its gate needs nobody's answer.
+    for number in 0..2 {
+        site.decide_gate(tag(number), &go()).await.unwrap();
+    }
+    outage.await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    let look = || async {
+        let status = site.status(&[tag(0), tag(1), tag(9)]).await.unwrap();
+        let silence = status.silence.as_ref()?;
+        assert!(silence.age.is_some(), "{silence}");
+        assert!(matches!(status.attempts[&tag(9)], Observation::Unknown(_)), "{status:?}");
+        matches!(status.attempts[&tag(0)], Observation::Exited(_)).then_some(())
+    };
+    within("its end is seen", look).await;
+    outage.have("thaw").await;
+    let seen = outage.await_seen(tag(0), |seen| matches!(seen, Observation::Exited(_))).await;
+    let Observation::Exited(exit) = seen else { unreachable!() };
+    assert_eq!(exit.cause, ExitCause::Code(0));
+    within("the other ends", || async { site.cancel(tag(1), None).await.ok() }).await;
+    outage.await_empty_queue().await;
+}

@@ -102,6 +102,7 @@ pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
             largest_component: resources(PROCESSORS),
             labels: [("arch".into(), ["x86_64".into()].into())].into(),
             queues: false,
+            queues_only: false,
             reservations: false,
             lanes: None,
         })),

@@ -133,6 +133,7 @@ impl Attempts for StubSite {
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
             attempts: self.with(seen),
+            silence: None,
         })
     }
 

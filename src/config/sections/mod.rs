@@ -8,4 +8,4 @@ pub use running::{Basis, BidKind, Claim, Class, Placement, PriorityRule, Queue};
 pub use serving::{
     Chaos, Client, Engine, Limits, Log, LogFormat, Notify, Reservations, Server, Store,
 };
-pub use sites::{Link, Site, SiteDefaults, SiteKind};
+pub use sites::{Link, Site, SiteAcquisition, SiteDefaults, SiteKind};

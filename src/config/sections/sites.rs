@@ -67,6 +67,18 @@ choice! {
     }
 }
 
+choice! {
+    /// How processors are got at a site.
+    SiteAcquisition {
+        /// As each job wants it.
+        Auto = "auto",
+        /// What is idle is claimed, and nothing waits in its own queue.
+        Immediate = "immediate",
+        /// In its own queue only.
+        Queued = "queued",
+    }
+}
+
 section! {
     /// One site: give as many as there are.
     Site("site" repeated) {
@@ -99,9 +111,20 @@ section! {
         "constraint" => constraint: Option<String> = None, since "0.1.0";
         /// Of `slurm`: reservation of Slurm that jobs run in, unless a job names one.
         "reservation" => reservation: Option<String> = None, since "0.1.0";
-        /// Of `slurm`: whether components may wait in its own queue where nothing that serves them
-        /// is idle. `false`: only what is idle is claimed.
+        /// Of `slurm`: how processors are got there. `auto`: as each job wants it, which is to claim
+        /// what is idle, and to wait in the site's own queue where nothing is. `immediate`: only what
+        /// is idle is claimed. `queued`: whatever goes there waits in its own queue, also if that
+        /// starts it at once.
+        "acquisition" => acquisition: SiteAcquisition = SiteAcquisition::Auto, since "0.1.0";
+        /// Of `slurm`: `false` is the older word for `acquisition = "immediate"`.
         "queues" => queues: bool = true, since "0.1.0";
+        /// Another `claim_timeout` than that of `[claim]`, for a site that takes long to start what it
+        /// starts at once. Of a job over several sites the longest counts.
+        "claim_timeout" => claim_timeout: Option<DurationMs> = None,
+            in secs(1) => DAY, since "0.1.0";
+        /// Another `hold_max` than that of `[claim]`. Of a job over several sites the longest counts.
+        "hold_max" => hold_max: Option<DurationMs> = None,
+            in secs(1) => DAY, since "0.1.0";
         /// Whether it grants reservations: promises processors for later. `false`: they are only claimed
         /// while they are idle. Of `slurm` it needs an account that may make reservations there: an
         /// operator's (`AdminLevel` in its accounting), or Slurm's own. Left out: `local` sites
@@ -195,6 +218,11 @@ impl Site {
         self.kind == SiteKind::Local && self.ssh.is_none()
     }
 
+    /// Components may wait in its own queue.
+    pub fn has_queue(&self) -> bool {
+        self.queues && self.acquisition != SiteAcquisition::Immediate
+    }
+
     /// Options that are given and belong to one kind of site only.
     pub fn of_one_kind(&self) -> impl Iterator<Item = (SiteKind, &'static str)> {
         let of_slurm = [
@@ -206,6 +234,7 @@ impl Site {
             ("qos", self.qos.is_some()),
             ("constraint", self.constraint.is_some()),
             ("reservation", self.reservation.is_some()),
+            ("acquisition", self.acquisition != SiteAcquisition::Auto),
             ("queues", !self.queues),
         ];
         let of_slurm = of_slurm.into_iter().filter(|(_, given)| *given);

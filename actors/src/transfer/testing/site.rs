@@ -13,8 +13,8 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationUs};
 use cospan_sites::port::{
     AttemptOrder, Attempts, Capabilities, CopyBlame, CopyOrder, CopyStatus, Files, Gate,
-    GateDecision, GateState, Inspected, Observation, Piece, Readable, Site, SiteDescription,
-    SiteError, SiteStatus, Submitted, TagLookup,
+    GateDecision, GateState, Inspected, Observation, Piece, Readable, Silence, Site,
+    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -27,6 +27,8 @@ pub(crate) struct Inside {
     pub(crate) hanging: bool,
     /// Status queries that it took so.
     pub(crate) hung: usize,
+    /// Its batch system does not answer: only files of attempts are read.
+    pub(crate) half_silent: bool,
     /// Its processors, all idle.
     pub(crate) processors: u32,
     /// Whom jobs ask here that do not say it themselves.
@@ -84,6 +86,7 @@ impl FakeSite {
         let inside = Inside {
             up: true,
             hanging: false,
+            half_silent: false,
             hung: 0,
             processors: 0,
             lane: None,
@@ -164,12 +167,14 @@ impl Attempts for FakeSite {
         }
         let inside = self.answering()?;
         let (attempts, idle) = (inside.attempts.clone(), Resources::processors(inside.processors));
+        let half_silent = inside.half_silent;
         Ok(SiteStatus {
             site_clock: None,
             idle,
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
             attempts,
+            silence: half_silent.then(|| Silence { age: None, why: "frozen".into() }),
         })
     }
 
@@ -283,6 +288,9 @@ impl Site for FakeSite {
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         let inside = self.answering()?;
+        if inside.half_silent {
+            return Err(SiteError::NotSent("frozen".into()));
+        }
         let all = Resources::processors(inside.processors);
         Ok(SiteDescription {
             total: all.clone(),

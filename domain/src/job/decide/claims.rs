@@ -145,15 +145,17 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
         return;
     }
     let due = |component: &Component| !matches!(component.run, Run::Idle) && !component.given_back;
-    let mut late =
-        draft.job.indexed().filter(|(_, component)| due(component)).filter(|(_, component)| {
-            draft.is_over(draft.job.claim_ends(component, since, parameters))
-        });
+    let claims = draft.job.claim_limits(parameters);
+    let mut late = draft
+        .job
+        .indexed()
+        .filter(|(_, component)| due(component))
+        .filter(|(_, component)| draft.is_over(draft.job.claim_ends(component, since, claims)));
     let Some((index, component)) = late.next() else { return };
     let acquisition = component.acquisition();
     let (holds, limit) = match component.run {
-        Run::AtGate { .. } => (true, acquisition.max_hold(parameters)),
-        _ => (false, acquisition.ready_within(parameters)),
+        Run::AtGate { .. } => (true, acquisition.max_hold(claims)),
+        _ => (false, acquisition.ready_within(claims)),
     };
     let all = draft.job.components.iter().all(|c| matches!(c.run, Run::AtGate { .. }));
     drop(late);

@@ -94,7 +94,7 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
         let transfer_time = start_estimate.since(schedule.placed_at);
         ClaimSchedule { transfer_time, ..schedule }.next_try(draft.now, draft.now)
     });
-    let held_until_start = start_estimate - draft.parameters.hold_max;
+    let held_until_start = start_estimate - draft.job.claim_limits(draft.parameters).max_hold;
     let next_claim = next.unwrap_or(start_estimate).max(held_until_start);
     draft.emit(Happened::StartPostponed { start_estimate, next_claim });
 }

@@ -86,7 +86,7 @@ pub(super) fn lost(
     let Phase::Claiming { since } = draft.job.phase else { return false };
     let Some(state) = draft.component(component) else { return false };
     let (attempt, waits) = (state.attempt, state.acquisition().is_queued() && state.is_claimed());
-    let ready_by = draft.job.ready_by(state, since, draft.parameters);
+    let ready_by = draft.job.ready_by(state, since, draft.job.claim_limits(draft.parameters));
     let tries = draft.job.setbacks.claims;
     let max = draft.job.spec.max_claim_tries.or(draft.parameters.claim.max_claim_tries);
     if !waits || draft.is_over(ready_by) || max.is_some_and(|max| tries >= max) {

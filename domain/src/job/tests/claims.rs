@@ -72,8 +72,8 @@ impl ClaimField for Field {
         })
     }
 
-    fn victims_at(&self, site: &SiteName) -> Vec<Victim> {
-        if *site == b() { self.at_b.clone() } else { Vec::new() }
+    fn victims_at(&self, place: &Place) -> Vec<Victim> {
+        if place.site == b() { self.at_b.clone() } else { Vec::new() }
     }
 }
 

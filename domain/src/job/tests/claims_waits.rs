@@ -31,3 +31,44 @@ fn input_that_was_late_again_and_again_is_waited_for() {
     world.look(Inputs::Here);
     assert_eq!(next_try(&world), Some(0), "however early that is");
 }
+
+/// A site whose prologue takes minutes sets the pace of all that start together with it.
+#[test]
+fn the_longest_limits_of_the_sites_of_a_round_count() {
+    use crate::acquire::ClaimLimits;
+    let given_up = |timeouts: &[(SiteName, u64)]| {
+        let mut world = job_at(240, 1_000, 8);
+        let limits = |secs| {
+            let length = DurationMs::from_secs(secs);
+            ClaimLimits { ready_within: length, max_hold: length }
+        };
+        let own = timeouts.iter().map(|(site, secs)| (site.clone(), limits(*secs)));
+        world.parameters.claims_at = own.collect();
+        world.parameters.claim_timeout = DurationMs::from_secs(120);
+        let claims = world.job.claim_limits(&world.parameters);
+        let hold = world.parameters.claims_at([&a()]).max_hold;
+        (claims.ready_within.0 / 1_000, hold.0 / 1_000)
+    };
+    assert_eq!(given_up(&[]), (120, 600), "what is said for all");
+    assert_eq!(given_up(&[(b(), 300)]), (300, 600));
+    assert_eq!(given_up(&[(a(), 20)]), (120, 20), "the other has what is said for all");
+    assert_eq!(given_up(&[(a(), 20), (b(), 30)]), (30, 20));
+    assert_eq!(given_up(&[(c(), 900)]), (120, 600), "nothing is placed there");
+}
+
+#[test]
+fn a_claim_is_waited_for_as_long_as_its_slowest_site_says() {
+    use crate::acquire::ClaimLimits;
+    let mut world = World::new(spec(1));
+    world.place();
+    world.accept_all();
+    let site = world.job.components[0].placement.as_ref().unwrap().site.clone();
+    let (ready_within, max_hold) = (DurationMs::from_secs(900), DurationMs::from_secs(900));
+    world.parameters.claims_at = [(site, ClaimLimits { ready_within, max_hold })].into();
+    world.now = world.now + world.parameters.claim_timeout;
+    let _ = world.tell(JobCommand::Look(ExternalState::default()));
+    assert_eq!(world.phase(), PhaseKind::Claiming);
+    world.now = world.now + ready_within;
+    world.tell(JobCommand::Look(ExternalState::default())).unwrap();
+    assert_eq!(world.phase(), PhaseKind::Aborting);
+}

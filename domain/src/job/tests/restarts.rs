@@ -160,7 +160,7 @@ impl ClaimField for Elsewhere {
         Some(self.0.clone())
     }
 
-    fn victims_at(&self, _: &SiteName) -> Vec<Victim> {
+    fn victims_at(&self, _: &Place) -> Vec<Victim> {
         Vec::new()
     }
 }

@@ -12,7 +12,9 @@ use crate::placement::testing::{
     explained, flexible, grid, placed, request as request_of, shares_of, site, site_name, site_of,
     sites_of, sizes,
 };
-use crate::placement::{GridSite, Hindrance, Outcome, PlacementRequest, Reason, SiteShape};
+use crate::placement::{
+    Acceptance, GridSite, Hindrance, Outcome, PlacementRequest, Reason, SiteShape,
+};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
@@ -182,4 +184,28 @@ fn a_flexible_job_is_split_so_that_no_part_is_as_large_as_what_waited() {
     assert_eq!(shares_of(&placed(&for_hours(1, whole), &grid).unwrap()), [("C", 40), ("A", 20)]);
     let all = flexible("flexible-cluster-minimization", 71, Flexible::default());
     assert_eq!(shares_of(&placed(&for_hours(1, all), &grid).unwrap()), [("C", 40), ("A", 31)]);
+}
+
+/// As the snapshot has it that policies see.
+fn queue_only(name: &str, idle: u32) -> GridSite {
+    let site = site(name, idle);
+    let shape = site.shape.as_deref().cloned().unwrap();
+    let shape = Some(Arc::new(SiteShape { queues: true, queues_only: true, ..shape }));
+    let acceptance = Acceptance::Closed(Hindrance::QueueOnly);
+    GridSite { shape, acceptance, ..site }
+}
+
+#[test]
+fn nothing_is_claimed_at_a_site_that_only_queues_though_it_is_idle() {
+    let grid = grid([queue_only("A", 64), site("C", 8)]);
+    let plan = placed(&wants(AcquisitionMode::Auto, sizes(&[8])), &grid).unwrap();
+    assert_eq!(sites_of(&plan), ["C"]);
+    let plan = placed(&wants(AcquisitionMode::Auto, sizes(&[30])), &grid).unwrap();
+    assert_eq!(sites_of(&plan), ["A"]);
+    assert!(plan.placements[0].acquisition.is_queued());
+    let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[30])), &grid).unwrap_err();
+    assert!(matches!(refusal.reason, Reason::NotEnoughIdle { .. } | Reason::TooSmall { .. }));
+    let alone = crate::placement::testing::grid([queue_only("A", 64)]);
+    let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[30])), &alone).unwrap_err();
+    assert_eq!(refusal.reason, Reason::Closed(Hindrance::QueueOnly));
 }

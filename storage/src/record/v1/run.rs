@@ -91,6 +91,7 @@ wire_enum!(
         Drained,
         CredentialsExpired,
         SiteUnusable,
+        QueueOnly,
         NoQueue,
         QuotaTooSmall,
         TooSmall,
