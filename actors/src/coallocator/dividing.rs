@@ -56,7 +56,7 @@ pub struct Division {
 }
 
 /// How a job that is not submitted would be divided, as sites say now. `None`: it is not to be.
-pub async fn would_divide(
+pub(crate) async fn would_divide(
     shared: &Shared,
     grid: &GridSnapshot,
     job: &Job,
