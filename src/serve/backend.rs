@@ -23,6 +23,7 @@ use cospan_sites::port::{Readable, SiteError, Stream, UploadStep};
 use futures_util::StreamExt;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::divided;
 use super::explained;
 use super::freshness;
 use super::last_words;
