@@ -136,7 +136,8 @@ impl SlurmSite {
             }
             answer => answer?,
         };
-        let submitted = submitted(&answer, !order.lrm_options.is_empty())?;
+        let submitted = submitted(&answer, !order.lrm_options.is_empty())
+            .map_err(|error| errors::within(order.reservation.is_some(), error))?;
         self.note_submission(order, &submitted);
         Ok(submitted)
     }

@@ -74,6 +74,19 @@ pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
     }
 }
 
+/// The same of an attempt that was promised a start: its reservation may have gone, which is
+/// nobody's error.
+pub(super) fn within(is_promised: bool, error: SiteError) -> SiteError {
+    match error {
+        SiteError::Refused(why) | SiteError::Unfit(why)
+            if is_promised && why.contains("eservation") =>
+        {
+            SiteError::SiteFull(why)
+        }
+        error => error,
+    }
+}
+
 /// What is known if a command was not answered.
 fn unanswered(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
     let says =
@@ -152,6 +165,15 @@ mod tests {
         assert_eq!(refused(1, &none), SiteError::Refused(why));
         assert!(matches!(refused(127, &["sh: sbatch: not found"]), SiteError::NotSent(_)));
         assert!(matches!(refused(1, &[]), SiteError::OutcomeUnknown(_)));
+    }
+
+    #[test]
+    fn a_promise_that_its_site_has_no_more_is_nobodys_error() {
+        let gone = ["Batch job submission failed: Requested reservation is invalid"];
+        let of = |is_promised| within(is_promised, refused(1, &gone, false));
+        assert!(matches!((of(true), of(false)), (SiteError::SiteFull(_), SiteError::Refused(_))));
+        let other = within(true, refused(1, &["invalid partition specified: x"], false));
+        assert!(matches!(other, SiteError::Refused(_)));
     }
 
     #[test]

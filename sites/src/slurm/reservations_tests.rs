@@ -147,7 +147,8 @@ impl Exec for Cluster {
 }
 
 fn site(cluster: &Arc<Cluster>) -> SlurmSite {
-    let (name, all) = ("there".parse().unwrap(), Resources::processors(64));
+    let all = Resources { processors: 64, others: [("gpus".into(), 4)].into() };
+    let name = "there".parse().unwrap();
     let mut config = SlurmConfig::new(name, "/r".into(), all, vec!["/bin/true".into()]);
     config.reservations = true;
     SlurmSite::remote(config, cluster.clone()).unwrap()
