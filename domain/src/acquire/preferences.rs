@@ -81,7 +81,7 @@ pub enum InvalidPreferences {
     #[error("benchmark {0:?} is given twice; drop one")]
     Twice(Arc<str>),
     #[error(
-        "{0:?} is no name of a benchmark; use letters, digits, `-`, `_` and `.`, 1 to {max} of them",
+        "{0:?} is no name of a benchmark; use 1 to {max} letters, digits, `-`, `_` and `.`",
         max = Preferences::NAME_MAX
     )]
     Name(Arc<str>),

@@ -233,7 +233,8 @@ pub struct ReservationReport {
     /// Components that nobody promises anything: they are claimed at the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claimed: Vec<UnreservedReport>,
-    /// By component: how the sites were ranked, if the job has preferences; only where one is shown.
+    /// By component: how the sites were ranked, if the job has preferences; only where one is
+    /// shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<RankingReport>,
 }

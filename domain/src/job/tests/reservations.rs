@@ -420,8 +420,8 @@ proptest! {
             story.take(at, DurationMs::from_secs(after), DurationMs::from_secs(length));
         }
         if let Some(by_start) = prefers {
-            let by = if by_start { Objective::EarliestStart } else { Objective::EarliestCompletion };
-            story.prefer(by, [5, 30, 90]);
+            let by = [Objective::EarliestCompletion, Objective::EarliestStart];
+            story.prefer(by[usize::from(by_start)], [5, 30, 90]);
         }
         story.seek().unwrap();
         let mut excused = Vec::new();
