@@ -119,50 +119,6 @@ fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> R
     Ok(Course { name, from, to })
 }
 
-/// Lets all sites reserve for the same time, soon; then it is to last longer, is for others, and
-/// goes back. Every second job names it.
-#[cfg(test)]
-pub(super) fn at_all_sites(scenario: &mut Scenario) -> Result<()> {
-    scenario.by_slurm = false;
-    for site in &mut scenario.sites {
-        (site.reserves, site.queues) = (true, false);
-    }
-    let name = ReservationName::new("course-0")?;
-    let parts = scenario.sites.iter().map(|site| (site.name.clone(), Resources::processors(2)));
-    let begins = BEGINS + DurationMs(MINUTE);
-    let wish = SharedWish {
-        name: name.clone(),
-        allowed: BTreeSet::new(),
-        resources: Resources::processors(2),
-        window: StartWindow::new(begins, begins + DurationMs(HOUR)),
-        lead: DurationMs::ZERO,
-        length: DurationMs(HOUR),
-        margin: DurationMs::ZERO,
-        parts: parts.collect(),
-        tolerance: DurationMs(MINUTE),
-    };
-    let first = wish.parts.keys().next().cloned();
-    let first = scenario.sites.iter().position(|site| Some(&site.name) == first.as_ref());
-    let first = first.unwrap_or_default();
-    let until = begins + DurationMs(4 * HOUR);
-    let extend = Operation::ExtendReservation { name: name.clone(), until };
-    let access = Access::Only([KeyName::new(USERS[0])?].into());
-    let allow = Operation::AllowReservation { name: name.clone(), access };
-    let cancel = Operation::CancelReservation { name: name.clone() };
-    let orders = [(10, extend), (15, allow), (40, cancel)];
-    let orders = orders.map(|(minutes, order)| {
-        (begins + DurationMs(minutes * MINUTE), UserAction::Site(first, order))
-    });
-    scenario.actions.push((begins, UserAction::Reserve(vec![first], Box::new(wish))));
-    scenario.actions.extend(orders);
-    scenario.actions.sort_by_key(|(at, _)| *at);
-    for job in scenario.jobs.iter_mut().step_by(2) {
-        job.rare_options.within = Some(name.clone());
-        job.rare_options.user = USERS[0];
-    }
-    Ok(())
-}
-
 /// Has two sites or more reserve for the same time. The first of them, which decides.
 fn at_several(scenario: &Scenario, chance: &mut StdRng, wish: &mut SharedWish) -> usize {
     let count = scenario.sites.len();

@@ -11,7 +11,7 @@ use super::campaign::{Size, seed};
 use super::promised::promise;
 use super::run::{Verdict, run};
 use super::scenario::{Kill, Scenario, UserAction};
-use super::shared_drawn::{at_all_sites, share};
+use super::shared_drawn::share;
 use cospan_simulator::call_faults::DiskTrouble;
 use cospan_simulator::kill_switch::KillPoint;
 
@@ -90,18 +90,6 @@ fn shared_reservations_hold_at_all_of_their_sites_or_none_under_drawn_trouble() 
         hold(&verdict);
     }
     assert!(together > 20 && ran > 50, "{together} at several sites, {ran} attempts");
-}
-
-/// Nothing goes wrong but the one death, while sites are asked, or what they keep is extended, is for
-/// others, or goes back.
-#[test]
-fn a_death_at_any_step_of_a_reservation_at_several_sites_leaves_none_behind() {
-    let mut quiet = quiet(6, 3, 3);
-    at_all_sites(&mut quiet).unwrap();
-    let undisturbed = run(quiet.clone()).unwrap();
-    hold(&undisturbed);
-    assert!(under_reservations(&undisturbed) > 0);
-    die_at_each(&quiet, undisturbed.changes.min(40));
 }
 
 /// Whether it is an order for a reservation at several sites.
