@@ -42,6 +42,7 @@ fn searching() -> Job {
         other: None,
         claimed: Vec::new(),
         withheld: false,
+        split: None,
         notices: Default::default(),
     }));
     job
