@@ -120,9 +120,5 @@ fn draw_wish(chance: &mut StdRng, at: Timestamp) -> ReservationWish {
     let within = DurationMs(chance.random_range(0..=most));
     let tolerance = DurationMs(chance.random_range(0..=MINUTE)).min(within);
     let window = StartWindow::new(earliest, earliest + within);
-    // Some claim what is idle first, and some take what nobody promises.
-    let after = chance.random_range(0..=30 * MINUTE);
-    let reserve_after = chance.random_bool(0.25).then_some(DurationMs(after));
-    let unreserved = chance.random_bool(0.25);
-    ReservationWish { window, tolerance, reserve_after, unreserved, ..ReservationWish::default() }
+    ReservationWish { window, tolerance, ..ReservationWish::default() }
 }

@@ -40,7 +40,11 @@ fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
     let placed = job.components.iter().filter_map(|component| component.placement.as_ref());
     let promised = placed.filter_map(|placed| Some((placed, placed.acquisition.promised()?)));
     let broken = promised.filter_map(|(placed, promised)| {
-        let tag = ReservationTag { instance, job: job.id, serial: promised.serial };
+        // Those of a shared one are looked at by its site's record.
+        let tag = match promised.shared {
+            true => return None,
+            false => ReservationTag { instance, job: job.id, serial: promised.serial },
+        };
         let site = &world.sites()[world.index_of(&placed.site)?.index()];
         let lease = site.leases().find(|(held, _)| **held == tag).map(|(_, lease)| *lease);
         let is_held = lease.is_some_and(|lease| {
