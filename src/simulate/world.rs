@@ -155,7 +155,7 @@ pub(super) fn planned(
     if splits || !takes(&Request::NonFixed) {
         merge(&mut spec);
     }
-    // What a policy divides itself cannot be reserved.
+    // What a policy is to divide itself is claimed: reserved, it would be divided by FlexCo.
     if let Some((wish, preferences)) = wish.filter(|_| spec.request == Request::NonFixed) {
         spec.run.reservation = Some(wish);
         spec.run.preferences = preferences;
