@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_behind_what_was_promised_and_nothing_is_promised_over_the_first() {
+    fn who_waits_is_behind_promises_and_none_is_made_over_the_first() {
         let mut world = site(Discipline::Easy, &[(4, 100), (2, 150), (2, 200)]);
         world.advance(at(10));
         let mut ask = |serial, from| {

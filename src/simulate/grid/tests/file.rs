@@ -121,8 +121,8 @@ fn a_grid_and_its_sites_are_described_in_a_line_each() {
     assert_eq!(
         grid.sites[0].describe(),
         "delft: 32 x 2 processors, conservative; local load: log /grids/DAS2-fs1.swf.xz from \
-         720h00m00s on, estimates tsafrir x 1.25; failures: log /logs/LA-UR-05-7318.csv.xz of system 2 \
-         from 0s on; 1 file"
+         720h00m00s on, estimates tsafrir x 1.25; failures: log /logs/LA-UR-05-7318.csv.xz of \
+         system 2 from 0s on; 1 file"
     );
     assert_eq!(
         grid.sites[1].describe(),
