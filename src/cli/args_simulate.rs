@@ -8,7 +8,7 @@ use cospan_domain::ids::{LogicalName, PolicyName};
 
 use super::args_job::ClassArg;
 use crate::api::v1::{Length, Size};
-use crate::simulate::workload::{JobSize, Split};
+use crate::simulate::workload::{ESTIMATES_TIMES_MAX, JobSize, Split};
 
 /// `simulate`
 #[derive(Debug, Args)]
@@ -70,6 +70,10 @@ pub(crate) struct WorkloadArgs {
     /// Where users' estimates of run times come from; a job ends at its estimate at the latest.
     #[arg(long, value_enum, default_value_t = EstimatesArg::AsGiven)]
     pub(crate) estimates: EstimatesArg,
+    /// How many times as long all estimates are, above 0, at most 100: what users know of their
+    /// jobs is worse by so much.
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = times)]
+    pub(crate) estimates_times: f64,
     /// Files of the grid that jobs read, separated by commas; each job draws one. [default: none]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) input: Vec<LogicalName>,
@@ -161,6 +165,13 @@ pub(crate) struct RunArgs {
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=100.0).contains(share));
     share.ok_or_else(|| "write a number from 0 to 100, like 0.2".to_owned())
+}
+
+/// A factor above 0, at most that of a grid file.
+fn times(text: &str) -> Result<f64, String> {
+    let fits = |times: &f64| *times > 0.0 && *times <= ESTIMATES_TIMES_MAX;
+    let times = text.parse().ok().filter(fits);
+    times.ok_or_else(|| format!("write a number above 0, at most {ESTIMATES_TIMES_MAX}, like 1.25"))
 }
 
 /// A model of jobs.

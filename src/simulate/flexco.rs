@@ -10,7 +10,9 @@ use cospan_simulator::flexco::{FlexJob, FlexSite, Flexed, Ran, run};
 use rand_distr::{Distribution, Poisson};
 
 use super::grid::{BuiltGrid, BuiltSite};
-use super::report::{Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
+use super::report::{
+    Bar, Ending, JobRow, LoadKind, LoadStep, LocalDay, QueueStep, RunRecord, SiteTrace,
+};
 use super::streams::stream;
 use super::workload::PlannedJob;
 
@@ -134,6 +136,11 @@ impl Model {
         counters
     }
 
+    fn local_days(&self, flexed: &Flexed, site: usize) -> Vec<LocalDay> {
+        let ran = flexed.local.get(site).into_iter().flatten().flatten();
+        LocalDay::sums(self.began, ran.map(|ran| (ran.submitted, ran.began, ran.alone)))
+    }
+
     fn traces(&self, flexed: &Flexed) -> Vec<SiteTrace> {
         let trace = |(place, site): (usize, &FlexSite)| {
             let (local, none) = (flexed.local.get(place), Vec::new());
@@ -154,6 +161,7 @@ impl Model {
                 bars,
                 bars_dropped,
                 bookings: Vec::new(),
+                local_days: self.local_days(flexed, place),
             }
         };
         self.sites.iter().enumerate().map(trace).collect()

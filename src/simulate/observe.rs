@@ -14,8 +14,8 @@ use cospan_simulator::world::{SiteIndex, World};
 
 use super::attempts;
 use super::report::{
-    AttemptRow, Bar, BookingBar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord,
-    SiteTrace,
+    AttemptRow, Bar, BookingBar, Ending, JobRow, LoadKind, LoadStep, LocalDay, QueueStep,
+    RunRecord, SiteTrace,
 };
 
 /// Bars of a site that are kept for its Gantt chart, which shows the time around the
@@ -46,7 +46,8 @@ pub(super) fn record(
     let busy = longest.map_or(began, |(at, _)| *at);
     let attempts = outcome.world.read(|world| attempt_rows(world, &outcome.rounds));
     let bookings = outcome.bookings.all();
-    let sites = outcome.world.read(|world| traces(world, &attempts, bookings, (busy, ended)));
+    let sites =
+        outcome.world.read(|world| traces(world, &attempts, bookings, (began, busy, ended)));
     let step = |&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting };
     RunRecord {
         label: label.to_owned(),
@@ -68,6 +69,7 @@ fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
     let local = |world: &World| world.sites().iter().map(Cluster::local_ended).sum();
     let deeds = |world: &World| killed_by_nodes(world.ledger().entries());
     let (bookings, moves) = (outcome.bookings.all().len(), outcome.bookings.moves());
+    let waited = |world: &World| world.sites().iter().map(waits_of_local).sum::<u64>() / 1_000;
     let reserved = [
         ("reservations confirmed".to_owned(), bookings as u64),
         ("promised starts brought forward".to_owned(), moves),
@@ -75,6 +77,7 @@ fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
     let counters = BTreeMap::from([
         ("durable changes".to_owned(), outcome.changes),
         ("local jobs ended".to_owned(), outcome.world.read(local)),
+        ("wait of local jobs, s".to_owned(), outcome.world.read(waited)),
         ("components killed by failing nodes".to_owned(), outcome.world.read(deeds)),
         ("components moved".to_owned(), outcome.moved),
         ("failed claiming tries".to_owned(), sum(|setbacks| setbacks.claims)),
@@ -84,6 +87,11 @@ fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
         ("inputs lost".to_owned(), sum(|setbacks| setbacks.inputs)),
     ]);
     counters.into_iter().chain(reserved.into_iter().filter(|_| bookings > 0)).collect()
+}
+
+/// Milliseconds, of the jobs that began.
+fn waits_of_local(site: &Cluster) -> u64 {
+    site.local_starts().iter().map(|start| start.began.since(start.submitted).0).sum()
 }
 
 fn killed_by_nodes(entries: &[Entry]) -> u64 {
@@ -143,7 +151,7 @@ fn traces(
     world: &World,
     attempts: &[AttemptRow],
     bookings: &[Booking],
-    (busy, ended): (Timestamp, Timestamp),
+    (began, busy, ended): (Timestamp, Timestamp, Timestamp),
 ) -> Vec<SiteTrace> {
     let trace = |(place, site): (usize, &Cluster)| {
         let ours = attempts.iter().filter(|row| row.site == place);
@@ -163,9 +171,15 @@ fn traces(
             bars,
             bars_dropped,
             bookings: booked(bookings, site.name()).take(BARS_MAX).collect(),
+            local_days: local_days(site, began),
         }
     };
     world.sites().iter().enumerate().map(trace).collect()
+}
+
+fn local_days(site: &Cluster, began: Timestamp) -> Vec<LocalDay> {
+    let of = |start: &cluster::LocalStart| (start.submitted, start.began, start.run_time);
+    LocalDay::sums(began, site.local_starts().iter().map(of))
 }
 
 /// The reservations at a site.

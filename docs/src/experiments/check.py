@@ -11,12 +11,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from shared import interval, seeds_of
+from shared import SEEDS, interval, seeds_of
 
 HERE = Path(__file__).parent
 # For each page runs that are done again: the folder, and the policies.
 SLICES = {
     "communication-aware": [("80s-0.2-30s", "worst-fit"), ("40s-cm", "connected-cluster-minimization")],
+    "flexco": [("drawn", "flexco-remap"), ("drawn-1.25", "flexco-shift")],
     "koala-stable": [("fast-w30-3", "close-to-files"), ("slow-w50-1", "worst-fit")],
     "koala-unreliable": [("all", "worst-fit"), ("black-holes", "cluster-minimization")],
     "mrs": [("main-1", "mrs"), ("main-1", "rival-backfill")],
@@ -29,6 +30,9 @@ ROWS = {
         ("80s-0.2-30s", "worst-fit", "| W1, WF |"),
         ("40s-0.2-30s", "flexible-cluster-minimization", "| W2, FCM |"),
         ("40s-cm", "connected-cluster-minimization", "| W2, connected CM |"),
+    ],
+    "flexco": [
+        ("drawn", policy, f"| {policy} |") for policy in ("flexco-rigid", "flexco-shift", "flexco-remap")
     ],
     "koala-stable": [
         ("fast-w30-1", "worst-fit", "| w30, 1, WF |"),
@@ -67,7 +71,8 @@ def rerun(program, name, folder, policy, to):
     done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{name}: {done.stderr}")
-    return next(row for row in seeds_of(to, [folder]) if row["seed"] == "1")
+    counters = [column for column in kept(name)[0] if column not in SEEDS]
+    return next(row for row in seeds_of(to, [folder], counters) if row["seed"] == "1")
 
 
 def stale(program, name):

@@ -97,26 +97,31 @@ SEEDS = ["folder", "run", "seed", "done", "wait_s", "response_s", "sites", "roun
          "gained_processor_s", "held_processor_s"]
 
 
-def seeds_of(to, folders=None):
-    """A row for each run of these folders, or of all below `to`: what its jobs came to."""
+def seeds_of(to, folders=None, counters=()):
+    """A row for each run of these folders, or of all below `to`: what its jobs came to, and these
+    counters."""
     rows = []
     for folder in folders or sorted(path.parent.name for path in to.glob("*/jobs.csv")):
+        counts = {(run["label"], str(run["seed"])): run["counters"]
+                  for runs in summaries_of(to / folder).values() for run in runs}
         for run, by_seed in rows_of(to / folder).items():
             for seed, jobs in by_seed.items():
                 mean = lambda column: statistics.mean(float(job[column] or 0) for job in jobs)
                 done = sum(job["ending"] == "done" for job in jobs)
                 means = [f"{mean(column):.6g}" for column in SEEDS[4:7]]
                 sums = [f"{counted(jobs, column):.9g}" for column in SEEDS[7:]]
-                rows.append(dict(zip(SEEDS, [folder, run, seed, str(done), *means, *sums])))
+                row = dict(zip(SEEDS, [folder, run, seed, str(done), *means, *sums]))
+                rows.append(row | {name: str(counts[run, seed].get(name, 0)) for name in counters})
     return rows
 
 
-def write_seeds(to):
+def write_seeds(to, rows=None):
     """Writes them beside the page's tables."""
+    rows = rows or seeds_of(to)
     with open(to / "seeds.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, SEEDS, lineterminator="\n")
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(seeds_of(to))
+        writer.writerows(rows)
 
 
 def counted(rows, column):

@@ -36,6 +36,8 @@ pub(super) enum Event {
     LocalUser,
     /// A local user's job ends.
     LocalEnd(LrmJobId),
+    /// Whether local users who wait may start is looked at.
+    LocalQueue,
     /// A batch job fails on a node that fails everything.
     FailedByNode(LrmJobId),
     /// A node is repaired.

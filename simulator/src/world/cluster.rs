@@ -14,6 +14,7 @@ use super::copies::Copy;
 use super::doubles::Double;
 use super::leases::Leases;
 use super::trouble::Ailments;
+use super::waiting::Waiting;
 
 /// What a simulated cluster is like.
 #[derive(Debug, Clone)]
@@ -49,12 +50,24 @@ pub struct LocalJob {
     pub estimate: DurationMs,
 }
 
+/// The beginning of a local user's job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalStart {
+    /// When it was submitted.
+    pub submitted: Timestamp,
+    /// When it began.
+    pub began: Timestamp,
+    /// How long it runs.
+    pub run_time: DurationMs,
+}
+
 /// Whose a batch job is.
 #[derive(Debug, Clone)]
 pub(super) enum Occupant {
     Ours(Tag),
     /// `said`: how long its user says it runs; its site knows no more.
     Local {
+        submitted: Timestamp,
         run_time: DurationMs,
         said: DurationMs,
         processors: u32,
@@ -84,6 +97,7 @@ pub struct Cluster {
     pub(super) name: SiteName,
     pub(super) nodes: u32,
     pub(super) processors: u32,
+    pub(super) discipline: Discipline,
     pub(super) batch: BatchSystem,
     pub(super) occupants: BTreeMap<LrmJobId, Occupant>,
     pub(super) attempts: BTreeMap<Tag, Attempt>,
@@ -102,9 +116,12 @@ pub struct Cluster {
     load: Vec<LoadStep>,
     local_running: u32,
     local_ended: u64,
+    pub(super) local_starts: Vec<LocalStart>,
     pub(super) ailments: Ailments,
     /// `None`: it grants no reservations.
     pub(super) leases: Option<Leases>,
+    /// Local users who wait, where it grants reservations.
+    pub(super) waiting: Waiting,
 }
 
 /// Its batch system as it is, for whoever looks into why nothing moves.
@@ -125,6 +142,7 @@ impl Cluster {
             name: spec.name,
             nodes: spec.nodes,
             processors,
+            discipline: spec.discipline,
             batch: BatchSystem::new(spec.discipline, spec.nodes, spec.processors_per_node),
             occupants: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -140,8 +158,10 @@ impl Cluster {
             load: vec![idle],
             local_running: 0,
             local_ended: 0,
+            local_starts: Vec::new(),
             ailments: Ailments::default(),
             leases: spec.reserves.then(Leases::default),
+            waiting: Waiting::default(),
         }
     }
 
@@ -169,7 +189,8 @@ impl Cluster {
     /// Idle processors that nobody waits for; `None` while it is not well, or does not show
     /// what it is like.
     pub fn spare_processors(&self) -> Option<u32> {
-        (self.batch.queued() == 0 && !self.ailments.hinder()).then(|| self.batch.idle())
+        let nobody_waits = self.batch.queued() == 0 && self.waiting.is_empty();
+        (nobody_waits && !self.ailments.hinder()).then(|| self.batch.idle())
     }
 
     /// Those of them that nobody is promised for so long from now.
@@ -191,6 +212,11 @@ impl Cluster {
     /// Jobs of local users that came to their own end.
     pub fn local_ended(&self) -> u64 {
         self.local_ended
+    }
+
+    /// When jobs of local users began, and how long they waited for it.
+    pub fn local_starts(&self) -> &[LocalStart] {
+        &self.local_starts
     }
 
     /// Contents in its store.
@@ -215,21 +241,20 @@ impl Cluster {
         self.local_jobs.front().map(|job| job.at)
     }
 
-    /// The next local user submits; `false`: they come again later.
-    pub(super) fn submit_next_local(&mut self, now: Timestamp) -> bool {
-        let Some(job) = self.local_jobs.pop_front() else { return true };
-        if job.processors <= self.processors && !self.may_start(&job, now) {
-            self.local_jobs.push_front(job);
-            return false;
-        }
+    /// What the next local user submits.
+    pub(super) fn next_local(&mut self) -> Option<LocalJob> {
+        self.local_jobs.pop_front()
+    }
+
+    /// The batch system has a local user's job from now on.
+    pub(super) fn hand_to_batch(&mut self, job: LocalJob, now: Timestamp) {
         let number = self.new_number();
-        // One that is too large for the site is refused, as its user deserves.
-        if self.batch.submit(number, job.processors, job.estimate, now).is_ok() {
-            let LocalJob { run_time, processors, estimate, .. } = job;
+        let LocalJob { at: submitted, run_time, processors, estimate } = job;
+        if self.batch.submit(number, processors, estimate, now).is_ok() {
             let said = estimate.max(run_time);
-            self.occupants.insert(number, Occupant::Local { run_time, said, processors });
+            let local = Occupant::Local { submitted, run_time, said, processors };
+            self.occupants.insert(number, local);
         }
-        true
     }
 
     pub(super) fn attempt_started(&mut self, tag: Tag, job: LrmJobId) {

@@ -1,8 +1,8 @@
 //! Reservations at a simulated site: kept by the site itself, and enforced.
 //!
-//! A site that grants them starts what it takes at once, or refuses it: nothing waits there that
-//! could run into a reservation. What is free is made anew for each question, from what runs and
-//! what is reserved.
+//! A site that grants them starts what it takes of ours at once, or refuses it; of local users it
+//! starts who breaks no promise ([`super::waiting`]). What is free is made anew for each question,
+//! from what runs, what is reserved, and who waits and may not be put off.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,13 @@ use cospan_sites::port::{
 use super::World;
 use super::agenda::SiteIndex;
 use super::attempt::asked;
-use super::cluster::{Cluster, LocalJob, Occupant};
+use super::cluster::{Cluster, Occupant};
 use crate::kinds::Kind;
 
 /// How long nodes that are down are taken to stay so.
 const DOWN: DurationMs = DurationMs(3_600_000);
 /// What runs longer than it said is taken to end this much later.
 const OVERRUN: DurationMs = DurationMs(60_000);
-/// A local user who comes too late for a site's promises comes again after this time.
-pub(super) const AGAIN: DurationMs = DurationMs(300_000);
 
 /// The reservations of a site.
 #[derive(Debug, Default)]
@@ -86,12 +84,28 @@ impl Cluster {
     /// The same as it stands, with what is over not yet forgotten.
     fn booked(&self, now: Timestamp) -> Result<Book, SiteError> {
         let leases = self.leases.as_ref().ok_or_else(unfit)?;
-        let total = Resources::processors(self.processors);
-        let timeline = Timeline::new(now, &total).map_err(|_| unfit())?;
-        let mut book = Book::new(timeline_less(timeline, &self.taken_until(now), now));
+        let mut beside = self.beside_what_runs(now).ok_or_else(unfit)?;
+        for (span, need) in self.places_of_waiting(now) {
+            beside.book(span, &need);
+        }
+        let mut book = Book::new(beside);
         let live = leases.kept.iter().filter(|(_, lease)| !is_over(lease, now));
         live.for_each(|(tag, lease)| book.restore(*tag, *lease));
         Ok(book)
+    }
+
+    /// What is free when, beside what runs outside of reservations.
+    fn beside_what_runs(&self, now: Timestamp) -> Option<Timeline> {
+        let timeline = Timeline::new(now, &Resources::processors(self.processors)).ok()?;
+        Some(timeline_less(timeline, &self.taken_until(now), now))
+    }
+
+    /// The same, and beside what was promised.
+    pub(super) fn free_of_promises(&self, now: Timestamp) -> Option<Timeline> {
+        let mut free = self.beside_what_runs(now)?;
+        let live = self.leases().filter(|(_, lease)| !is_over(lease, now));
+        live.for_each(|(_, lease)| free.book(lease.span, &lease.amounts));
+        Some(free)
     }
 
     /// Processors that nobody has or is promised for so long from now.
@@ -151,15 +165,6 @@ impl Cluster {
             }
         }
         Ok(result)
-    }
-
-    /// Whether a local user's job breaks no promise, and can start at once.
-    pub(super) fn may_start(&mut self, job: &LocalJob, now: Timestamp) -> bool {
-        if !self.grants() {
-            return true;
-        }
-        let idle = self.batch.queued() == 0 && self.batch.idle() >= job.processors;
-        idle && self.is_free(job.processors, job.estimate.max(job.run_time), now)
     }
 
     fn is_free(&mut self, processors: u32, length: DurationMs, now: Timestamp) -> bool {

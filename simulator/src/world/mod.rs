@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod network;
 pub mod slurm;
 pub mod trouble;
+mod waiting;
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ use rand::{Rng, SeedableRng};
 pub use agenda::SiteIndex;
 use agenda::{Agenda, Event};
 use batch::LrmJobId;
-use cluster::{Cluster, ClusterSpec, Occupant};
+use cluster::{Cluster, ClusterSpec, LocalStart, Occupant};
 pub use copies::OUTPUT_BYTES;
 use ledger::{Deed, Ledger};
 use network::Network;
@@ -210,6 +211,7 @@ impl World {
             Event::PayloadEnd(tag) => self.payload_ends(site, tag),
             Event::LocalUser => self.local_user_submits(site),
             Event::LocalEnd(job) => self.local_ends(site, job),
+            Event::LocalQueue => self.look_at_waiting(site),
             Event::FailedByNode(job) => self.failed_by_node(site, job),
             Event::NodeUp(node) => self.node_up(site, node),
             Event::NodeMended(node) => self.node_mended(site, node),
@@ -229,6 +231,7 @@ impl World {
     /// Starts whatever the batch system lets start, and notes the load.
     fn schedule(&mut self, site: SiteIndex) {
         let now = self.now;
+        self.start_waiting(site);
         for job in self.sites[site.0].batch.schedule(now) {
             self.started(site, job);
         }
@@ -254,7 +257,9 @@ impl World {
                 let delay = self.pace.launch_max;
                 self.agenda.add(self.now + delay, site, Event::FailedByNode(job));
             }
-            Some(Occupant::Local { run_time, .. }) => {
+            Some(Occupant::Local { run_time, submitted, .. }) => {
+                let began = LocalStart { submitted, began: self.now, run_time };
+                self.sites[site.0].local_starts.push(began);
                 self.agenda.add(self.now + run_time, site, Event::LocalEnd(job));
             }
             None => {}
@@ -268,9 +273,9 @@ impl World {
     }
 
     fn local_user_submits(&mut self, site: SiteIndex) {
-        if !self.sites[site.0].submit_next_local(self.now) {
-            self.agenda.add(self.now + leases::AGAIN, site, Event::LocalUser);
-            return;
+        let now = self.now;
+        if let Some(job) = self.sites[site.0].next_local() {
+            self.sites[site.0].local_arrives(job, now);
         }
         self.expect_local_user(site);
         self.schedule(site);

@@ -158,6 +158,7 @@ fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError>
         EstimatesArg::Exact => Estimates::Exact,
         EstimatesArg::Tsafrir => Estimates::Tsafrir,
     };
+    options.estimates_times = args.estimates_times;
     options.on_bad = match args.on_bad {
         OnBadArg::Skip => OnBad::Skip { kept_per_kind_max: COMPLAINTS_KEPT },
         OnBadArg::Refuse => OnBad::Refuse,

@@ -57,7 +57,10 @@ impl LocalLoad {
                 format!("held at {:.1} to {:.1} %", least * 100.0, most * 100.0)
             }
         };
-        format!("local load: {source}, estimates {}", self.estimates.describe())
+        format!(
+            "local load: {source}, estimates {}",
+            self.estimates.describe_times(self.estimates_times)
+        )
     }
 }
 

@@ -96,6 +96,8 @@ pub struct LocalLoad {
     pub source: LocalSource,
     /// Where their estimates come from.
     pub estimates: Estimates,
+    /// How many times as long all estimates are: above 0.
+    pub estimates_times: f64,
 }
 
 /// Where local jobs come from.

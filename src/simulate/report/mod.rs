@@ -14,6 +14,7 @@ mod components_csv;
 mod figures;
 mod groups;
 mod jobs_csv;
+mod local_days;
 mod millis;
 mod output;
 mod page;
@@ -33,6 +34,7 @@ pub(crate) use figures::round_up as map_scale;
 pub use figures::{Figure, MapPoint, virtual_map};
 pub use groups::GroupSummary;
 pub use jobs_csv::{COLUMNS, Column, jobs_csv};
+pub use local_days::LocalDay;
 pub use output::{OutputFile, Report, ReportError, render, write_report};
 pub use record::{
     AttemptRow, Bar, BookingBar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord,

@@ -11,6 +11,7 @@ use super::compare::Comparison;
 use super::components_csv::components_csv;
 use super::figures::{self, Figure};
 use super::jobs_csv::jobs_csv;
+use super::local_days::local_csv;
 use super::page;
 use super::record::RunRecord;
 use super::summary::RunSummary;
@@ -111,6 +112,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportErro
         OutputFile { path: "summary.json".into(), content: json },
         OutputFile { path: "jobs.csv".into(), content: jobs_csv(runs)? },
         OutputFile { path: "components.csv".into(), content: components_csv(runs)? },
+        OutputFile { path: "local.csv".into(), content: local_csv(runs)? },
         OutputFile { path: "report.html".into(), content: html.into_bytes() },
     ];
     files.extend(figures.iter().map(figure_file));

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::local_days::LocalDay;
 use super::millis;
 use super::steps::{Span, Step};
 
@@ -60,6 +61,9 @@ pub struct SiteTrace {
     /// Reservations that jobs had there.
     #[serde(default)]
     pub bookings: Vec<BookingBar>,
+    /// What its own users saw, day by day.
+    #[serde(default)]
+    pub local_days: Vec<LocalDay>,
 }
 
 /// Use of a site's processors from an instant until the next step.

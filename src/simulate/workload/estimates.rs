@@ -37,6 +37,12 @@ impl Estimates {
             Self::Tsafrir => "tsafrir",
         }
     }
+
+    /// Its name, and how many times as long they are.
+    pub(crate) fn describe_times(self, times: f64) -> String {
+        let longer = (times != 1.0).then(|| format!(" x {times}")).unwrap_or_default();
+        format!("{}{longer}", self.describe())
+    }
 }
 
 /// How long a job runs, and how long it says it will.
@@ -65,6 +71,17 @@ pub(crate) fn settle<'j>(
         Estimates::AsGiven => Ok(jobs.map(|job| as_given(job, exact(job, notes), notes)).collect()),
         Estimates::Tsafrir => drawn(jobs.map(|job| exact(job, notes)).collect(), rng),
     }
+}
+
+/// All estimates so many times as long, as by users who know their jobs so much worse.
+pub(crate) fn stretched(times: Vec<Times>, by: f64) -> Vec<Times> {
+    if by == 1.0 {
+        return times;
+    }
+    let longer = |estimate: DurationMs| DurationMs((estimate.0 as f64 * by).round() as u64);
+    let stretch =
+        |times: Times| Times { estimate: longer(times.estimate).max(SHORTEST_RUN_TIME), ..times };
+    times.into_iter().map(stretch).collect()
 }
 
 fn as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {

@@ -31,7 +31,7 @@ use cospan_simulator::models::tsafrir::EstimateError;
 
 pub use complaints::{SourceNotes, Unplaceable, WorkloadComplaints};
 pub use estimates::Estimates;
-pub(crate) use estimates::{Times, settle};
+pub(crate) use estimates::{Times, settle, stretched};
 pub use own_files::{OwnFiles, Replica};
 pub(crate) use source::{RawJob, log_jobs, open, reading};
 pub use source::{SHORTEST_RUN_TIME, SourceError};
@@ -41,6 +41,9 @@ pub use split::{COMPONENTS_MAX, JobSize, Split};
 pub const JOBS_MAX: usize = 1_000_000;
 /// The largest and, inverted, the smallest load scale.
 pub const LOAD_SCALE_MAX: f64 = 1000.0;
+
+/// The most times that estimates can be as long.
+pub const ESTIMATES_TIMES_MAX: f64 = 100.0;
 
 /// Where jobs come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +95,8 @@ pub struct WorkloadOptions {
     pub priorities: Vec<Priority>,
     /// Where run time estimates come from.
     pub estimates: Estimates,
+    /// How many times as long all estimates are: above 0.
+    pub estimates_times: f64,
     /// What to do with a line of the log that cannot be used, and with a job
     /// that can never be placed.
     pub on_bad: OnBad,
@@ -223,6 +228,7 @@ impl WorkloadOptions {
             slowdown_per_mille: 0,
             priorities: Vec::new(),
             estimates: Estimates::AsGiven,
+            estimates_times: 1.0,
             on_bad: OnBad::Skip { kept_per_kind_max: 10 },
             seed,
         }
@@ -247,7 +253,7 @@ impl WorkloadOptions {
             let names: Vec<&str> = self.priorities.iter().map(|p| p.as_str()).collect();
             parts.push(format!("priority {}", names.join("|")));
         }
-        parts.push(format!("estimates {}", self.estimates.describe()));
+        parts.push(format!("estimates {}", self.estimates.describe_times(self.estimates_times)));
         parts.push(format!("seed {}", self.seed));
         parts.join("; ")
     }

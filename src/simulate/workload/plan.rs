@@ -9,7 +9,7 @@ use super::fit::fits;
 use super::source::{lublin_jobs, poisson_jobs};
 use super::{
     JOBS_MAX, LOAD_SCALE_MAX, PlannedJob, RawJob, Source, SourceNotes, Split, Times, Unplaceable,
-    Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, log_jobs, settle,
+    Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, log_jobs, settle, stretched,
 };
 use crate::simulate::streams::stream;
 use cospan_simulator::logs::OnBad;
@@ -98,6 +98,7 @@ impl WorkloadOptions {
     ) -> Result<Vec<PlannedJob>, WorkloadError> {
         let jobs = placeable.iter().map(|placeable| &placeable.job);
         let times = settle(jobs, self.estimates, notes, &mut self.stream("estimates"))?;
+        let times = stretched(times, self.estimates_times);
         let (mut inputs, mut priorities) = (self.stream("inputs"), self.stream("priorities"));
         let plan = |(Placeable { job, components }, times): (Placeable, Times)| PlannedJob {
             at: begin + scaled(job.submitted, self.load_scale),

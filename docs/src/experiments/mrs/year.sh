@@ -9,22 +9,8 @@ to=${2:-mrs-year}
 mkdir -p "$to"
 "${COSPAN:-cospan}" --version | tee "$to/version.txt"
 
-plain() {
-    case $1 in
-        *.gz) gzip -dc "$1" ;;
-        *.xz) xz -dc "$1" ;;
-        *) cat "$1" ;;
-    esac
-}
-
-while read -r name digest file address; do
-    [[ $name == *.swf ]] || continue
-    found=$(find "$logs" -name "$file" -o -name "$file.gz" -o -name "$file.xz" | head -n 1)
-    [ -n "$found" ] || { echo "$logs has no $file; get it from $address" >&2; exit 2; }
-    plain "$found" > "$to/$name"
-    echo "$digest  $to/$name" | sha256sum --check --quiet ||
-        { echo "$found is another edition of the log than the one used here" >&2; exit 2; }
-done < "$year/logs.txt"
+. "$here/../logs.sh"
+take_logs "$year/logs.txt" "$logs" "$to" "*.swf"
 {
     awk '!/^ *;/ && NF' "$to/das2.swf"
     awk '!/^ *;/ && NF { $1 += 100000; print }' "$to/kth.swf"

@@ -9,21 +9,8 @@ to=${2:-year-of-real-load}
 mkdir -p "$to"
 "${COSPAN:-cospan}" --version | tee "$to/version.txt"
 
-plain() {
-    case $1 in
-        *.gz) gzip -dc "$1" ;;
-        *.xz) xz -dc "$1" ;;
-        *) cat "$1" ;;
-    esac
-}
-
-while read -r name digest file address; do
-    found=$(find "$logs" -name "$file" -o -name "$file.gz" -o -name "$file.xz" | head -n 1)
-    [ -n "$found" ] || { echo "$logs has no $file; get it from $address" >&2; exit 2; }
-    plain "$found" > "$to/$name"
-    echo "$digest  $to/$name" | sha256sum --check --quiet ||
-        { echo "$found is another edition of the log than the one used here" >&2; exit 2; }
-done < "$here/logs.txt"
+. "$here/../logs.sh"
+take_logs "$here/logs.txt" "$logs" "$to"
 
 # The jobs of das2 and kth are those of the grid; the numbers of kth begin at 100,001.
 {

@@ -8,7 +8,7 @@ use rand_distr::Exp1;
 use super::super::{GridSite, LocalModel, LocalSource};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob, level};
 use crate::simulate::streams::stream;
-use crate::simulate::workload::{RawJob, SourceNotes, Times, log_jobs, settle};
+use crate::simulate::workload::{RawJob, SourceNotes, Times, log_jobs, settle, stretched};
 use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
 use cospan_simulator::models::{GeneratedJob, ParameterError};
@@ -47,6 +47,7 @@ pub(super) fn jobs(
     let mut rng = stream(options.seed, "local estimates", site.name.as_str());
     let times = settle(raw.iter(), load.estimates, &mut notes, &mut rng)
         .map_err(|cause| BuildError::Estimates { site: site.name.clone(), cause })?;
+    let times = stretched(times, load.estimates_times);
     let local = |(job, times): (&RawJob, Times)| LocalJob {
         at: options.begin + job.submitted,
         processors: job.processors,

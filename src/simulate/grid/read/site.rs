@@ -16,7 +16,7 @@ use super::super::{
 };
 use super::links::length;
 use crate::config::value::Value;
-use crate::simulate::workload::Estimates;
+use crate::simulate::workload::{ESTIMATES_TIMES_MAX, Estimates};
 use cospan_simulator::world::batch::Discipline;
 
 const DISCIPLINES: [Discipline; 3] = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
@@ -136,7 +136,7 @@ fn local_load(
     processors: Option<u32>,
     directory: &Path,
 ) -> Option<LocalLoad> {
-    const ALL: [&str; 9] = [
+    const ALL: [&str; 10] = [
         "log",
         "start",
         "model",
@@ -146,23 +146,28 @@ fn local_load(
         "mean_run_time",
         "sizes",
         "estimates",
+        "estimates_times",
     ];
     let words = Estimates::ALL.map(|estimates| (estimates.describe(), estimates));
     let estimates = table.or("estimates", Estimates::AsGiven, |value| word(value, &words));
+    let times = table.or("estimates_times", 1.0, |value| share(value, ESTIMATES_TIMES_MAX));
     let source = match is_log(table, "model") {
         None => {
             table.only(&ALL);
             return None;
         }
         Some(true) => {
-            goes_with(table, &ALL, &["log", "start", "estimates"], "log");
+            goes_with(table, &ALL, &["log", "start", "estimates", "estimates_times"], "log");
             let (path, start) = log(table, directory);
             LocalSource::Log { path: path?, start: start? }
         }
         Some(false) => model(table, &ALL, processors)?,
     };
-    Some(LocalLoad { source, estimates: estimates? })
+    Some(LocalLoad { source, estimates: estimates?, estimates_times: times? })
 }
+
+/// What goes with the model of that name, and with others, too.
+const LUBLIN: [&str; 4] = ["model", "utilization", "estimates", "estimates_times"];
 
 /// Which models there are.
 #[derive(Clone, Copy)]
@@ -179,11 +184,11 @@ fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option
         || table.required("utilization", |value| share(value, UTILIZATION_MAX)).map(|u| u.value);
     match table.required("model", |value| word(value, &models))?.value {
         Model::Lublin => {
-            goes_with(table, all, &["model", "utilization", "estimates"], "model = \"lublin\"");
+            goes_with(table, all, &LUBLIN, "model = \"lublin\"");
             Some(LocalSource::Model { model: LocalModel::Lublin, utilization: utilization()? })
         }
         Model::Poisson => {
-            let fitting = ["model", "utilization", "mean_run_time", "sizes", "estimates"];
+            let fitting = [&LUBLIN[..], &["mean_run_time", "sizes"]].concat();
             goes_with(table, all, &fitting, "model = \"poisson\"");
             let mean_run_time = table.required("mean_run_time", some_length);
             let largest = processors.unwrap_or(u32::MAX);
@@ -198,7 +203,7 @@ fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option
 }
 
 fn level(table: &Table<'_, '_>, all: &[&str]) -> Option<Level> {
-    let fitting = ["model", "least", "most", "mean_run_time", "estimates"];
+    let fitting = ["model", "least", "most", "mean_run_time", "estimates", "estimates_times"];
     goes_with(table, all, &fitting, "model = \"level\"");
     let least = table.required("least", |value| share(value, 1.0));
     let most = table.required("most", |value| share(value, 1.0));

@@ -20,6 +20,7 @@ scheduler = "conservative"
 log = "DAS2-fs1.swf.xz"
 start = "30d"
 estimates = "tsafrir"
+estimates_times = 1.25
 [site.failures]
 log = "/logs/LA-UR-05-7318.csv.xz"
 system = 2
@@ -71,7 +72,7 @@ fn every_key_is_read_and_those_left_out_have_defaults() {
     let load = delft.local_load.clone().unwrap();
     let (path, start) = (PathBuf::from("/grids/DAS2-fs1.swf.xz"), DurationMs(30 * DAY.0));
     assert_eq!(load.source, LocalSource::Log { path, start });
-    assert_eq!(load.estimates, Estimates::Tsafrir);
+    assert_eq!((load.estimates, load.estimates_times), (Estimates::Tsafrir, 1.25));
     let path = PathBuf::from("/logs/LA-UR-05-7318.csv.xz");
     let logged = Failures::Log { path, system: 2, start: DurationMs::ZERO, shuffled: false };
     assert_eq!(delft.failures, Some(logged));
@@ -84,7 +85,7 @@ fn every_key_is_read_and_those_left_out_have_defaults() {
         LocalModel::Poisson { mean_run_time: DurationMs::from_secs(1200), sizes: vec![1, 2] };
     let load = utrecht.local_load.clone().unwrap();
     assert_eq!(load.source, LocalSource::Model { model, utilization: 1.0 });
-    assert_eq!(load.estimates, Estimates::AsGiven);
+    assert_eq!((load.estimates, load.estimates_times), (Estimates::AsGiven, 1.0));
 }
 
 #[test]
@@ -120,8 +121,8 @@ fn a_grid_and_its_sites_are_described_in_a_line_each() {
     assert_eq!(
         grid.sites[0].describe(),
         "delft: 32 x 2 processors, conservative; local load: log /grids/DAS2-fs1.swf.xz from \
-         720h00m00s on, estimates tsafrir; failures: log /logs/LA-UR-05-7318.csv.xz of system 2 \
-         from 0s on; 1 file"
+         720h00m00s on, estimates tsafrir x 1.25; failures: log /logs/LA-UR-05-7318.csv.xz of \
+         system 2 from 0s on; 1 file"
     );
     assert_eq!(
         grid.sites[1].describe(),

@@ -48,6 +48,7 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
         bars: (0..bars).map(|at| bar(at / 9, at / 9 + 3, (at % 41) as u32, at)).collect(),
         bars_dropped: 3,
         bookings: Vec::new(),
+        local_days: Vec::new(),
     };
     RunRecord {
         label: "crowded".to_owned(),

@@ -80,6 +80,7 @@ impl World {
             bars: Vec::new(),
             bars_dropped: 0,
             bookings: Vec::new(),
+            local_days: Vec::new(),
         };
         let mut at = BEGAN;
         let mut submit = |id: u64| {

@@ -102,6 +102,19 @@ fn a_split_makes_room_for_jobs_larger_than_any_site() {
 }
 
 #[test]
+fn estimates_are_so_many_times_as_long_and_run_times_stay() {
+    let (_directory, file) = log(&ROWS);
+    let with = |estimates_times| {
+        let options = WorkloadOptions::new(Source::Log(file.clone()), 1);
+        planned(&WorkloadOptions { estimates: Estimates::Exact, estimates_times, ..options }).jobs
+    };
+    for (plain, longer) in with(1.0).iter().zip(with(1.25)) {
+        assert_eq!(longer.run_time, plain.run_time);
+        assert_eq!(longer.estimate.0 * 4, plain.run_time.0 * 5);
+    }
+}
+
+#[test]
 fn a_bad_line_is_refused_with_its_number_if_asked_for() {
     let (_directory, file) = log(&ROWS);
     let on_bad = OnBad::Refuse;
