@@ -2,7 +2,7 @@
 
 use super::world::{World, key, lost_input, site, spec};
 use crate::claim::{ClaimField, ClaimTry, Place, Victim, plan_claim};
-use crate::ids::{ComponentIndex, LrmId, SiteName};
+use crate::ids::{ComponentIndex, LrmId};
 use crate::job::command::{ExternalState, Inputs, JobCommand, Rejection, Sighting, SubmitAnswer};
 use crate::job::demands::{holdings, needs};
 use crate::job::due::{EffectKind, next_wake};
