@@ -98,13 +98,11 @@ pub struct SiteStatus {
     pub ebbs: Vec<Ebb>,
     /// What each attempt asked about is doing; one entry for every tag asked.
     pub attempts: BTreeMap<Tag, Observation>,
-    /// Its resource manager did not answer: of attempts it is told what their files say, of
-    /// all else nothing is known now.
+    /// Its resource manager did not answer: this is what files of attempts say, and no more.
     pub silence: Option<Silence>,
 }
 
-/// What the site knows of one attempt. Evidence of the wrapper's files wins
-/// over the resource manager's opinion.
+/// What the site knows of one attempt. The wrapper's files win over the resource manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
     /// The site answered, and knows nothing under this tag: no job, no directory.

@@ -4,8 +4,8 @@
 //! a while ago does. It is asked again as soon as files say more than it did, or say of one that
 //! it may be over; and of what it has not said that it waits or runs.
 //!
-//! A Slurm that does not answer (see [`Silence`]) keeps no files from being read. It is left alone for
-//! as long as its word would have counted, and nothing is taken to be absent meanwhile.
+//! A Slurm that does not answer (see [`Silence`]) keeps no files from being read. It is left
+//! alone for as long as its word would have counted, and nothing is taken to be absent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
