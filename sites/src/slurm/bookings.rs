@@ -43,13 +43,22 @@ struct Running {
     nodes: Option<BTreeSet<String>>,
 }
 
+/// Nodes of a partition that are alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Members {
+    partition: Arc<str>,
+    is_default: bool,
+    nodes: Option<BTreeSet<String>>,
+    /// Threads of each of their cores.
+    threads: u32,
+}
+
 /// What is promised and what runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Bookings {
     pub(super) reserved: Vec<Booked>,
     running: Vec<Running>,
-    /// Partitions, whether each is the default one, its nodes, and threads of each of their cores.
-    members: Vec<(Arc<str>, bool, Option<BTreeSet<String>>, u32)>,
+    members: Vec<Members>,
 }
 
 /// Seconds since 1970; of a time that is not known none.
@@ -148,7 +157,8 @@ impl Bookings {
             let (name, threads, nodes) = (fields.next()?, fields.next()?, fields.next()?);
             let is_default = name.ends_with('*');
             let name = name.strip_suffix('*').unwrap_or(name);
-            Some((name.into(), is_default, hosts(nodes), threads.parse().ok()?))
+            let (partition, threads) = (name.into(), threads.parse().ok()?);
+            Some(Members { partition, is_default, nodes: hosts(nodes), threads })
         });
         Self {
             reserved: answer.all("reserved").filter_map(Booked::read).collect(),
@@ -158,13 +168,11 @@ impl Bookings {
     }
 
     fn members(&self, partition: Option<&str>) -> impl Iterator<Item = (&BTreeSet<String>, u32)> {
-        let is_meant = move |name: &str, is_default: bool| match partition {
-            Some(partition) => name == partition,
-            None => is_default,
-        };
-        let meant =
-            self.members.iter().filter(move |(name, is_default, ..)| is_meant(name, *is_default));
-        meant.filter_map(|(_, _, nodes, threads)| Some((nodes.as_ref()?, *threads)))
+        let meant = self.members.iter().filter(move |members| match partition {
+            Some(partition) => &*members.partition == partition,
+            None => members.is_default,
+        });
+        meant.filter_map(|members| Some((members.nodes.as_ref()?, members.threads)))
     }
 
     fn nodes(&self, partition: Option<&str>) -> Option<BTreeSet<String>> {
