@@ -42,6 +42,7 @@ fn searching() -> Job {
         claimed: Vec::new(),
         withheld: false,
         notices: Default::default(),
+        split: None,
     }));
     job
 }
