@@ -44,6 +44,7 @@ fn searching() -> Job {
         withheld: false,
         split: None,
         notices: Default::default(),
+        split: None,
     }));
     job
 }
