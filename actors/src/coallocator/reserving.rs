@@ -254,7 +254,7 @@ impl Candidates {
 /// Whether some site may still turn out to grant reservations, or take placements again.
 pub(super) fn may_change(grid: &GridSnapshot) -> bool {
     let may = |site: &GridSite| match site.grants_reservations() {
-        Some(grants) => grants && site.acceptance != Acceptance::Open,
+        Some(grants) => grants && site.acceptance_of_promised() != Acceptance::Open,
         None => true,
     };
     grid.sites().iter().any(may)

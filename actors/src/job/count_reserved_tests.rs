@@ -42,7 +42,6 @@ fn searching() -> Job {
         other: None,
         claimed: Vec::new(),
         withheld: false,
-        split: None,
         notices: Default::default(),
         split: None,
     }));

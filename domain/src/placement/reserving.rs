@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::grid::{Belief, GridSite, GridSnapshot};
+use super::grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance};
 use super::history::History;
 use super::plan::Plan;
 use super::policy::{PlacementContext, by_policy};
@@ -88,6 +88,18 @@ impl GridSite {
         self.shape.as_ref().map(|shape| shape.reservations)
     }
 
+    /// Whether it takes what it has promised processors to: that waits in no queue.
+    pub fn acceptance_of_promised(&self) -> Acceptance {
+        match self.acceptance {
+            Acceptance::Closed(Hindrance::QueueOnly)
+                if self.grants_reservations() == Some(true) =>
+            {
+                Acceptance::Open
+            }
+            other => other,
+        }
+    }
+
     /// The site with all that it has.
     pub(super) fn as_empty(&self) -> Option<Self> {
         let shape = self.shape.as_ref()?;
@@ -96,6 +108,7 @@ impl GridSite {
         let nothing = Resources::default();
         let ebbs = Arc::default();
         let (pending, ours) = (nothing.clone(), nothing);
-        Some(Self { idle, ebbs, pending, ours, waits: None, ..self.clone() })
+        let acceptance = self.acceptance_of_promised();
+        Some(Self { acceptance, idle, ebbs, pending, ours, waits: None, ..self.clone() })
     }
 }

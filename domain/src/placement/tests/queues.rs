@@ -13,7 +13,8 @@ use crate::placement::testing::{
     sites_of, sizes,
 };
 use crate::placement::{
-    Acceptance, GridSite, Hindrance, Outcome, PlacementRequest, Reason, SiteShape,
+    Acceptance, GridSite, Hindrance, Outcome, PlacementRequest, Reason, SiteShape, rank_to_reserve,
+    rank_unreserved,
 };
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -208,4 +209,16 @@ fn nothing_is_claimed_at_a_site_that_only_queues_though_it_is_idle() {
     let alone = crate::placement::testing::grid([queue_only("A", 64)]);
     let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[30])), &alone).unwrap_err();
     assert_eq!(refusal.reason, Reason::Closed(Hindrance::QueueOnly));
+}
+
+#[test]
+fn a_site_that_only_queues_is_asked_for_reservations_all_the_same() {
+    let of = |reservations: bool| {
+        let site = queue_only("A", 64);
+        let shape = site.shape.as_deref().cloned().unwrap();
+        grid([GridSite { shape: Some(Arc::new(SiteShape { reservations, ..shape })), ..site }])
+    };
+    let asked = rank_to_reserve(&sizes(&[8]), &of(true));
+    assert_eq!(asked.iter().map(|it| it.site.to_string()).collect::<Vec<_>>(), ["A"]);
+    assert!(rank_unreserved(&sizes(&[8]), &of(false)).is_empty(), "nothing is claimed there");
 }
