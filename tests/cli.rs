@@ -389,3 +389,12 @@ fn the_support_bundle_holds_no_secret() {
         assert!(!bundle.contains(secret) && !stdout(&output).contains(secret), "{secret}");
     }
 }
+
+#[test]
+fn a_simulation_without_a_grid_is_told_how_to_get_one() {
+    let home = tempfile::tempdir().unwrap();
+    let output = cospan(home.path()).arg("simulate").output().unwrap();
+    assert_eq!(code(&output), 2);
+    let said = stderr(&output);
+    assert!(said.contains("cospan simulate --example") && said.contains("--model"), "{said}");
+}

@@ -33,7 +33,7 @@ Examples:
   cospan simulate grid.toml --model poisson --jobs 200 --interarrival 30s --scheduler easy,fcfs")]
 pub(crate) struct SimulateArgs {
     /// The grid file, in TOML.
-    #[arg(value_name = "GRID", required_unless_present = "example")]
+    #[arg(value_name = "GRID")]
     pub(crate) grid: Option<PathBuf>,
     /// A grid to begin with, which is written to grid.toml below --to; with 500 jobs of the model
     /// lublin unless you say which.

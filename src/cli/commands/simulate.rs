@@ -92,6 +92,11 @@ fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
     if let Some(grid) = &args.grid {
         return Ok(grid.clone());
     }
+    if !args.example {
+        let remedy = "a grid to begin with, and jobs on it: cospan simulate --example; your own: \
+                      cospan simulate grid.toml --model lublin --jobs 500";
+        return Err(CliError::usage("no grid file is named", remedy));
+    }
     writable(&args.to)?;
     let file = args.to.join("grid.toml");
     match std::fs::read(&file) {
