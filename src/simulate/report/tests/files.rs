@@ -57,6 +57,7 @@ fn a_report_on_several_runs_has_all_its_files() {
         "summary.json",
         "jobs.csv",
         "components.csv",
+        "local.csv",
         "report.html",
         "figures/distributions.svg",
         "figures/queue.svg",

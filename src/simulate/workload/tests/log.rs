@@ -110,7 +110,7 @@ fn estimates_are_so_many_times_as_long_and_run_times_stay() {
     };
     for (plain, longer) in with(1.0).iter().zip(with(1.25)) {
         assert_eq!(longer.run_time, plain.run_time);
-        assert_eq!(longer.estimate.0 * 4, plain.run_time.0 * 5);
+        assert!((longer.estimate.0 * 4).abs_diff(plain.run_time.0 * 5) <= 2, "{longer:?}");
     }
 }
 
