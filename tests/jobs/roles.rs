@@ -33,6 +33,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     (CREATE, "operator", "operator"),
     ("reservation show course", "reader", "reader"),
     ("reservation extend course --for 1m", "operator", "operator"),
+    ("reservation allow course --everybody", "operator", "operator"),
     ("reservation cancel course", "operator", "operator"),
     ("site list", "reader", "reader"),
     ("site show s1", "reader", "reader"),
