@@ -76,7 +76,9 @@ fn a_job_is_promised_its_start_where_it_is_done_first_and_says_why() {
     let file = job_file(&environment, &json!({ "stage_in": "2h" }));
     let late = out(&[&["submit", &*file], &start[..]].concat());
     assert!(late.contains("--start "), "{late}");
-    let shown = out(&["reservation", "show", "2"]);
+    // Numbers go on with the next block after a kill.
+    let job = late.split_whitespace().find(|word| word.parse::<u64>().is_ok()).unwrap_or(&late);
+    let shown = out(&["reservation", "show", job]);
     assert!(shown.contains("by start only: nothing is known of the run time"), "{shown}");
     let alone = out(&["submit", &file]);
     assert!(alone.contains("drop `[preferences]`"), "{alone}");
