@@ -17,9 +17,12 @@ use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::Deed;
 
+/// Everybody who might use one, each time that was changed.
+type Allowed = Vec<BTreeSet<KeyName>>;
+
 /// All that was recorded of them, also of those that the records forgot, and whose each was once.
 #[derive(Debug, Default)]
-pub struct Sharing(BTreeMap<(SiteName, Serial), (SharedReservation, Vec<BTreeSet<KeyName>>)>);
+pub struct Sharing(BTreeMap<(SiteName, Serial), (SharedReservation, Allowed)>);
 
 impl Sharing {
     /// Takes note of a site's record.

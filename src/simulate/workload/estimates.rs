@@ -40,7 +40,7 @@ impl Estimates {
 
     /// Its name, and how many times as long they are.
     pub(crate) fn describe_times(self, times: f64) -> String {
-        let longer = (times != 1.0).then(|| format!(" x {times}")).unwrap_or_default();
+        let longer = if times == 1.0 { String::new() } else { format!(" x {times}") };
         format!("{}{longer}", self.describe())
     }
 }
