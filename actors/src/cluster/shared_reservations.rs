@@ -38,7 +38,9 @@ impl Question {
             SharedQuestion::Extend(length) => length,
             _ => shared.wish.length,
         };
-        let order = ReservationOrder { tag, request: shared.request(length), keep_for: KEPT };
+        // Which of its orders is the later is not told: what is asked may be asked again.
+        let request = shared.request(length);
+        let order = ReservationOrder { tag, number: 1, request, keep_for: KEPT };
         Self { asked, order }
     }
 

@@ -43,8 +43,8 @@ impl Question {
             | Ask::Cancel { serial, .. } => (*serial, None),
         };
         let tag = tag(serial);
-        let order = wanted.map(|request| ReservationOrder { tag, request, keep_for: KEPT });
-        Some((number, Self { ask, tag, order }))
+        let order = |request| ReservationOrder { tag, number: number + 1, request, keep_for: KEPT };
+        Some((number, Self { ask, tag, order: wanted.map(order) }))
     }
 
     /// Puts it to the site. A new reservation is looked up first: an earlier request may have

@@ -18,6 +18,7 @@ use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind};
 use cospan_domain::job::table::allowed;
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placed::Placement;
+use cospan_domain::reserve::StartWindow;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::{AttemptId, SiteRecord};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -195,7 +196,12 @@ impl Seen {
             if let (Happened::JobPlaced { round, .. }, Some(wish)) =
                 (&event.what, folded.reservation_wish())
             {
-                self.windows.insert((new.id, *round), wish.window);
+                // Nobody promised a component that is claimed when it would begin.
+                let promised =
+                    folded.components.iter().all(|c| c.acquisition().promised().is_some());
+                let earliest = wish.window.earliest;
+                let latest = if promised { wish.window.latest } else { Timestamp(u64::MAX) };
+                self.windows.insert((new.id, *round), StartWindow::new(earliest, latest));
             }
             let (name, to) = (event.what.name(), folded.phase.kind());
             if name == "JobPlaced" && folded.frozen_by.is_some() {

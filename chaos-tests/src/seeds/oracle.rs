@@ -59,12 +59,14 @@ pub struct Evidence<'a> {
 }
 
 /// What all attempts of one round of a job are together.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// How many; `None` where the policy splits the job.
     pub components: Option<u32>,
     /// Their processors.
     pub processors: u32,
+    /// The same in each other shape that it could be promised a start in.
+    pub molded: Vec<u32>,
     /// A component that fails is restarted alone.
     pub apart: bool,
     /// Its components are told of each other.
@@ -81,13 +83,15 @@ impl Asked {
         };
         let apart = spec.run.restart_scope == RestartScope::Component;
         let (processors, parallel) = (spec.total_resources().processors, is_parallel(spec));
-        Self { components, processors, apart, parallel }
+        let molded = spec.run.molding.shapes.iter().map(|shape| shape.processors).collect();
+        Self { components, processors, molded, apart, parallel }
     }
 
     /// Whether attempts with these processors are all that it asked for.
-    fn is_met(self, parts: &[u32]) -> bool {
+    fn is_met(&self, parts: &[u32]) -> bool {
+        let total = parts.iter().sum();
         self.components.is_none_or(|count| parts.len() == count as usize)
-            && parts.iter().sum::<u32>() == self.processors
+            && (total == self.processors || self.molded.contains(&total))
     }
 }
 
@@ -251,7 +255,7 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
         });
         let processors = |tag| lives.get(&tag).map_or(0, |life: &Life| life.processors);
         let parts: Vec<u32> = peers.clone().map(processors).collect();
-        let asked = evidence.asked.get(&tag.job).copied().unwrap_or_default();
+        let asked = evidence.asked.get(&tag.job).cloned().unwrap_or_default();
         if !asked.is_met(&parts) {
             found.push(format!("{tag} has peers of {parts:?} processors, not {asked:?}"));
         }
@@ -307,7 +311,7 @@ fn whole_rounds(
     }
     let mut whole: BTreeMap<JobId, Vec<Parts>> = BTreeMap::new();
     for ((job, round), parts) in rounds {
-        let asked = evidence.asked.get(&job).copied().unwrap_or_default();
+        let asked = evidence.asked.get(&job).cloned().unwrap_or_default();
         let processors = |(.., tag): &Span| lives.get(tag).map_or(0, |life| life.processors);
         let sizes: Vec<u32> = parts.values().map(processors).collect();
         if asked.is_met(&sizes) && !torn.contains_key(&(job, round)) {

@@ -49,11 +49,12 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
             job.flexible = job.flexible.take().filter(|bounds| bounds.splits.is_empty());
             // Room for input is looked at when sites are asked, not when the job is placed.
             job.input = job.input.filter(|_| !has_budgets);
-            job.rare_options.promised = Some(draw_wish(chance, at));
+            let is_divided = job.flexible.is_some();
+            job.rare_options.promised = Some(draw_wish(chance, at, is_divided));
             mold(job, &mut molds);
             if chance.random_bool(0.4) {
                 let when = at + DurationMs(chance.random_range(0..HOUR));
-                let wish = chance.random_bool(0.7).then(|| draw_wish(chance, when));
+                let wish = chance.random_bool(0.7).then(|| draw_wish(chance, when, is_divided));
                 changes.push((when, UserAction::Promise(number, wish)));
             }
         }
@@ -114,11 +115,16 @@ pub(super) fn first_submissions(scenario: &Scenario) -> BTreeMap<usize, Timestam
     first
 }
 
-fn draw_wish(chance: &mut StdRng, at: Timestamp) -> ReservationWish {
+fn draw_wish(chance: &mut StdRng, at: Timestamp, is_divided: bool) -> ReservationWish {
     let earliest = at + DurationMs(chance.random_range(0..40 * MINUTE));
     let most = [0, 10 * MINUTE, 3 * HOUR][chance.random_range(0..3)];
     let within = DurationMs(chance.random_range(0..=most));
     let tolerance = DurationMs(chance.random_range(0..=MINUTE)).min(within);
     let window = StartWindow::new(earliest, earliest + within);
-    ReservationWish { window, tolerance, ..ReservationWish::default() }
+    let after = DurationMs(chance.random_range(0..=30 * MINUTE));
+    let reserve_after = chance.random_bool(0.25).then_some(after);
+    // Nothing of one that is divided is claimed at the start.
+    let unreserved = chance.random_bool(0.25) && !is_divided;
+    let wish = ReservationWish::default();
+    ReservationWish { window, tolerance, reserve_after, unreserved, ..wish }
 }

@@ -127,7 +127,7 @@ pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
 
 fn wrongly_begun(job: JobId, round: Round, at: Timestamp, promised: &Windows) -> Option<String> {
     let StartWindow { earliest, latest } = *promised.get(&(job, round))?;
-    let late = || (at > latest + LATE_MAX).then_some("late");
+    let late = || (at.since(latest) > LATE_MAX).then_some("late");
     let what = (at < earliest).then_some("early").or_else(late)?;
     Some(format!("job {job} began too {what} in round {}", round.0))
 }

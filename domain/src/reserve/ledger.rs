@@ -23,6 +23,8 @@ pub struct Lease {
     pub flexible: bool,
     /// When it ends by itself; `None` once it is confirmed.
     pub expires: Option<Timestamp>,
+    /// The number of the last order that was to change it; 0: none yet.
+    pub number: u32,
 }
 
 /// All reservations of a site, by their owners' tags, and what is free beside them.
@@ -72,7 +74,8 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
             let span = Span::new(start, start + request.length);
             self.timeline.book(span, &amounts);
             let (window, flexible) = (request.window, request.flexible);
-            entry.insert(Lease { span, amounts, window, flexible, expires: Some(expires) });
+            let expires = Some(expires);
+            entry.insert(Lease { span, amounts, window, flexible, expires, number: 0 });
         }
         answer
     }
@@ -84,9 +87,20 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
     }
 
     /// Changes a reservation into what this request asks, with its own share counted as free, or
-    /// leaves it as it is. `None`: there is none with that tag.
-    pub fn modify(&mut self, tag: &Tag, request: &ReservationRequest) -> Option<Answer> {
+    /// leaves it as it is. `None`: there is none with that tag. `number`: which of the orders for
+    /// that tag this is, from 1. One that comes after a later one, as it was late or came twice,
+    /// changes nothing: its owner reckons with what the later one made of the reservation.
+    pub fn modify(
+        &mut self,
+        tag: &Tag,
+        number: u32,
+        request: &ReservationRequest,
+    ) -> Option<Answer> {
         let lease = self.leases.get_mut(tag)?;
+        if number < lease.number {
+            return Some(Answer::Granted { start: lease.span.from });
+        }
+        lease.number = number;
         let mut supposed = self.timeline.clone();
         supposed.release(lease.span, &lease.amounts);
         let answer = match keeps_start(&supposed, lease, request) {
@@ -101,7 +115,7 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
             supposed.book(span, &amounts);
             self.timeline = supposed;
             let (window, flexible, expires) = (request.window, request.flexible, lease.expires);
-            *lease = Lease { span, amounts, window, flexible, expires };
+            *lease = Lease { span, amounts, window, flexible, expires, number };
         }
         Some(answer)
     }
@@ -200,12 +214,23 @@ mod tests {
         let mut ledger = ledger();
         ledger.request(1, &request(4, 100, (0, 0)), LATER);
         ledger.request(2, &request(4, 100, (150, 150)), LATER);
-        assert_eq!(ledger.modify(&1, &request(4, 100, (50, 60))), Some(granted(50)));
-        let before = *ledger.find(&1).unwrap();
+        assert_eq!(ledger.modify(&1, 1, &request(4, 100, (50, 60))), Some(granted(50)));
+        let before = Lease { number: 2, ..*ledger.find(&1).unwrap() };
         let next = Answer::NotBefore { next: Timestamp(250) };
-        assert_eq!(ledger.modify(&1, &request(4, 100, (60, 70))), Some(next));
+        assert_eq!(ledger.modify(&1, 2, &request(4, 100, (60, 70))), Some(next));
         assert_eq!(ledger.find(&1), Some(&before));
-        assert_eq!(ledger.modify(&3, &request(1, 1, (0, 0))), None);
+        assert_eq!(ledger.modify(&3, 1, &request(1, 1, (0, 0))), None);
+    }
+
+    #[test]
+    fn a_change_that_comes_again_after_a_later_one_changes_nothing() {
+        let mut ledger = ledger();
+        ledger.request(1, &request(4, 100, (0, 0)), LATER);
+        assert_eq!(ledger.modify(&1, 1, &request(4, 100, (50, 60))), Some(granted(50)));
+        assert_eq!(ledger.modify(&1, 2, &request(4, 100, (70, 80))), Some(granted(70)));
+        assert_eq!(ledger.modify(&1, 1, &request(4, 100, (50, 60))), Some(granted(70)));
+        assert_eq!(ledger.find(&1).unwrap().span.from, Timestamp(70));
+        assert_eq!(ledger.modify(&1, 3, &request(4, 100, (50, 60))), Some(granted(50)));
     }
 
     #[test]
@@ -215,8 +240,8 @@ mod tests {
         ledger.request(2, &request(1, 100, (150, 150)), LATER);
         ledger.confirm(&1);
         ledger.advance(Timestamp(60));
-        assert_eq!(ledger.modify(&1, &request(4, 150, (0, 0))), Some(granted(0)));
-        let refused = ledger.modify(&1, &request(4, 151, (0, 0)));
+        assert_eq!(ledger.modify(&1, 1, &request(4, 150, (0, 0))), Some(granted(0)));
+        let refused = ledger.modify(&1, 2, &request(4, 151, (0, 0)));
         assert_eq!(refused, Some(Answer::NotBefore { next: Timestamp(250) }));
         assert_eq!(ledger.find(&1).unwrap().span, Span::new(Timestamp(0), Timestamp(150)));
         assert_eq!(ledger.request(3, &request(1, 10, (60, 200)), LATER), granted(150));

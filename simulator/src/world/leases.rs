@@ -258,7 +258,7 @@ impl World {
         order: &ReservationOrder,
     ) -> Result<Option<Answer>, SiteError> {
         let now = self.now;
-        let modify = |book: &mut Book| book.modify(&order.tag, &order.request);
+        let modify = |book: &mut Book| book.modify(&order.tag, order.number, &order.request);
         self.sites[site.0].with_lease(order.tag, now, modify)
     }
 

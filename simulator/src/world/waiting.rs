@@ -198,7 +198,8 @@ mod tests {
                 flexible: false,
             };
             let tag = ReservationTag { instance, job, serial };
-            let order = ReservationOrder { tag, request, keep_for: DurationMs::from_secs(5_000) };
+            let keep_for = DurationMs::from_secs(5_000);
+            let order = ReservationOrder { tag, number: 1, request, keep_for };
             world.reserve(SiteIndex(0), &order).unwrap()
         };
         assert_eq!(ask(1, 260), Answer::Granted { start: at(260) });

@@ -42,6 +42,9 @@ struct Kept {
     /// When it ends unless it is confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires: Option<u64>,
+    /// The last order that was to change it.
+    #[serde(default)]
+    number: u32,
 }
 
 impl Kept {
@@ -57,6 +60,7 @@ impl Kept {
             latest: lease.window.latest.0,
             flexible: lease.flexible,
             expires: lease.expires.map(|expires| expires.0),
+            number: lease.number,
         }
     }
 
@@ -75,6 +79,7 @@ impl Kept {
             window: StartWindow::new(Timestamp(self.earliest), Timestamp(self.latest)),
             flexible: self.flexible,
             expires: self.expires.map(Timestamp),
+            number: self.number,
         }
     }
 
@@ -252,8 +257,9 @@ impl Reservations for LocalSite {
 
     async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
         let order = order.clone();
-        let work =
-            move |book: &mut Book<ReservationTag>, _| book.modify(&order.tag, &order.request);
+        let work = move |book: &mut Book<ReservationTag>, _| {
+            book.modify(&order.tag, order.number, &order.request)
+        };
         self.call(move |shared| shared.with_lease(order.tag, work)).await
     }
 

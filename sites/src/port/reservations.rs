@@ -15,6 +15,9 @@ use super::SiteError;
 pub struct ReservationOrder {
     /// Whose it is.
     pub tag: ReservationTag,
+    /// Which of the orders for this tag it is, from 1. A site that changes a reservation in place
+    /// changes nothing for an order that comes after a later one.
+    pub number: u32,
     /// What is asked.
     pub request: ReservationRequest,
     /// A new one is kept for so long unless it is confirmed.

@@ -163,7 +163,7 @@ fn order(window: StartWindow) -> ReservationOrder {
     let length = DurationMs::from_secs(3_600);
     let resources = Resources::processors(16);
     let request = ReservationRequest { resources, length, window, flexible: false };
-    ReservationOrder { tag: tag(), request, keep_for: DurationMs::from_secs(1_800) }
+    ReservationOrder { tag: tag(), number: 1, request, keep_for: DurationMs::from_secs(1_800) }
 }
 
 #[tokio::test]

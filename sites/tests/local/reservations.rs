@@ -31,7 +31,7 @@ fn wanted(job: u64, processors: u32, window: StartWindow) -> ReservationOrder {
         window,
         flexible: false,
     };
-    ReservationOrder { tag: reservation(job), request, keep_for: HOUR }
+    ReservationOrder { tag: reservation(job), number: 1, request, keep_for: HOUR }
 }
 
 /// Reserves from now on, for good.
@@ -121,7 +121,10 @@ async fn reservations_outlive_whoever_serves_the_site_and_are_made_once() {
     assert_eq!((seen.span, seen.confirmed), (Span::new(later, later + HOUR), false));
     assert_eq!(again.list().await.unwrap().len(), 1);
     let moved = wanted(1, 4, StartWindow::exactly(later + HOUR));
-    assert_eq!(again.modify(&moved).await, Ok(Some(Answer::Granted { start: later + HOUR })));
+    let moved = ReservationOrder { number: 2, ..moved };
+    let granted = Ok(Some(Answer::Granted { start: later + HOUR }));
+    assert_eq!(again.modify(&moved).await, granted);
+    assert_eq!(fixture.reopened().reservations().unwrap().modify(&order).await, granted, "late");
     let slots = again.slots(Span::new(Timestamp(0), later + HOUR + HOUR + HOUR), 10).await;
     let slots = slots.unwrap();
     let free = |from: Timestamp| {

@@ -32,7 +32,7 @@ async fn clock(site: &dyn Site) -> Timestamp {
 fn wanted(job: u64, processors: u32, window: StartWindow, length: DurationMs) -> ReservationOrder {
     let resources = Resources::processors(processors);
     let request = ReservationRequest { resources, length, window, flexible: false };
-    ReservationOrder { tag: reservation(job), request, keep_for: HOUR }
+    ReservationOrder { tag: reservation(job), number: 1, request, keep_for: HOUR }
 }
 
 /// Gives it up as soon as no job uses it.

@@ -33,7 +33,7 @@ impl Reservations for Grants {
     }
 
     async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
-        self.with(|ledger| ledger.modify(&order.tag, &order.request))
+        self.with(|ledger| ledger.modify(&order.tag, order.number, &order.request))
     }
 
     async fn renew(&self, tag: ReservationTag, _: DurationMs) -> Result<bool, SiteError> {

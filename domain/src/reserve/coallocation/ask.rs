@@ -113,8 +113,8 @@ impl Ask {
         }
     }
 
-    /// What a site says to it that keeps its reservations in a ledger. `expires`: until when a
-    /// new one is kept unconfirmed.
+    /// What a site says to it that keeps its reservations in a ledger, and is asked once, in turn.
+    /// `expires`: until when a new one is kept unconfirmed.
     pub fn answered_by(
         &self,
         ledger: &mut Ledger<Serial>,
@@ -134,7 +134,7 @@ impl Ask {
                 ledger.request(*serial, &request(*part, *window), expires).into()
             }
             Ask::Modify { serial, part, window, .. } => {
-                ledger.modify(serial, &request(*part, *window)).map_or(lost, Outcome::from)
+                ledger.modify(serial, 1, &request(*part, *window)).map_or(lost, Outcome::from)
             }
             Ask::Check { serial, .. } => done(ledger.find(serial).is_some()),
             Ask::Confirm { serial, .. } => done(ledger.confirm(serial)),
