@@ -21,6 +21,7 @@ SLICES = {
     "koala-stable": [("fast-w30-3", "close-to-files"), ("slow-w50-1", "worst-fit")],
     "koala-unreliable": [("all", "worst-fit"), ("black-holes", "cluster-minimization")],
     "mrs": [("main-1", "mrs"), ("main-1", "rival-backfill")],
+    "reserved-or-claimed": [("drawn-claimed", "worst-fit"), ("drawn-forward", "worst-fit")],
     "year-of-real-load": [],
 }
 # Rows of pages that follow from one run: its folder and policy, and how the row begins. The mean
@@ -44,6 +45,7 @@ ROWS = {
         ("black-holes", "cluster-minimization", "| cluster-minimization |"),
     ],
     "mrs": [("main-1", "mrs", "| mrs |"), ("main-1", "rival-backfill", "| rival-backfill |")],
+    "reserved-or-claimed": [],
     "year-of-real-load": [
         ("failures-worst-fit", "rerunnable", "| worst-fit |"),
         *(
