@@ -161,11 +161,24 @@ down() {
         export SLURM_CONF=$home/slurm.conf
         timeout 2 scontrol ping > /dev/null 2>&1 && scancel --user="$user" && sleep 1
     fi
+    local numbers=()
     for daemon in sshd slurmd slurmd1 slurmctld munged; do
-        if is_up "$daemon"; then kill "$(cat "$home/run/$daemon.pid")" || true; fi
+        if is_up "$daemon"; then numbers+=("$(cat "$home/run/$daemon.pid")"); fi
     done
-    sleep 1
+    [ ${#numbers[@]} -eq 0 ] || end "${numbers[@]}"
     rm -rf "$home"
+}
+
+# Ends processes, and returns when they are gone: whoever comes next takes them for another's.
+end() {
+    local tries=100
+    kill "$@" 2> /dev/null || true
+    while kill -0 "$@" 2> /dev/null; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || kill -KILL "$@" 2> /dev/null || true
+        [ "$tries" -gt -100 ] || fail "processes do not end: $*"
+        sleep 0.1
+    done
 }
 
 # The user of the tests may not touch the controller, and may write there.

@@ -49,7 +49,8 @@ class Run:
         return [total / jobs for jobs, total in sums.values()]
 
     def utilization(self):
-        return [100 * summary["load"]["utilization"] for summary in self.summaries]
+        loads = (summary["load"] for summary in self.summaries)
+        return [100 * (load["grid_running"] + load["local"]) for load in loads]
 
     def counter(self, name):
         return [summary["counters"].get(name, 0) for summary in self.summaries]
@@ -60,10 +61,11 @@ def interval(values):
     return f"{mean} ± {number(half)}" if half else mean
 
 
-def kept(run):
-    """Processor hours that were held and did no work, in hundredths of those that did."""
-    share = lambda rows: 100 * counted(rows, "held_processor_s") / counted(rows, "gained_processor_s")
-    return [share(rows) for rows in run.by_seed.values()]
+def in_vain(run):
+    """Processor time from the batch system's start of a component to its payload's, in hundredths of
+    what payloads ran."""
+    work = lambda rows: sum(float(row["run_time_s"] or 0) * int(row["processors"]) for row in rows)
+    return [100 * counted(rows, "held_processor_s") / work(rows) for rows in run.by_seed.values()]
 
 
 def tables(world, runs):
@@ -78,7 +80,7 @@ def tables(world, runs):
     for size in sizes:
         row(f"jobs of {size} that wait above 10 min (%)", lambda run: run.share_late(size))
     row("bounded slowdown", lambda run: run.mean("bounded_slowdown"))
-    row("processor time wasted, of that gained (%)", kept)
+    row("processor time held in vain (% of that of payloads)", in_vain)
     row("rounds given up", lambda run: [counted(rows, "rounds_aborted") for rows in run.of(0)])
     row("wait of local users (s)", Run.local_waits)
     row("utilization (%)", Run.utilization)
