@@ -316,11 +316,11 @@ fn await_strike(
     what: &Strike,
 ) -> Result<Option<i32>> {
     use std::os::unix::process::ExitStatusExt;
-    const REACH_MAX: Duration = Duration::from_secs(150);
+    const REACH_MAX: Duration = Duration::from_secs(300);
     /// After a panic: long enough for it to end the process, if it does.
     const SURVIVAL: Duration = Duration::from_secs(2);
     /// After more of them: an actor that died is built anew after a while.
-    const SURVIVAL_OF_MANY: Duration = Duration::from_secs(60);
+    const SURVIVAL_OF_MANY: Duration = Duration::from_secs(180);
     let survival = if what.times == 1 { SURVIVAL } else { SURVIVAL_OF_MANY };
     let begun = Instant::now();
     let (mut panicked, mut turn) = (None::<Instant>, 0);

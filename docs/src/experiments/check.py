@@ -16,6 +16,7 @@ from shared import SEEDS, interval, seeds_of
 HERE = Path(__file__).parent
 # For each page runs that are done again: the folder, and the policies.
 SLICES = {
+    "broker": [("share-0.2", "worst-fit"), ("forward-0.2", "worst-fit")],
     "communication-aware": [("80s-0.2-30s", "worst-fit"), ("40s-cm", "connected-cluster-minimization")],
     "flexco": [("drawn", "flexco-remap"), ("drawn-1.25", "flexco-shift")],
     "koala-stable": [("fast-w30-3", "close-to-files"), ("slow-w50-1", "worst-fit")],
@@ -27,6 +28,7 @@ SLICES = {
 # Rows of pages that follow from one run: its folder and policy, and how the row begins. The mean
 # wait of the run stands in it.
 ROWS = {
+    "broker": [],
     "communication-aware": [
         ("80s-0.2-30s", "worst-fit", "| W1, WF |"),
         ("40s-0.2-30s", "flexible-cluster-minimization", "| W2, FCM |"),

@@ -243,7 +243,7 @@ impl Scene {
 
     /// Waits for the commit that places the job. Nothing is asked meanwhile, so that the
     /// arbiter is as idle as it is for others.
-    async fn placed(commits: &mut Receiver<Committed>, id: JobId) -> Result<()> {
+    pub(crate) async fn placed(commits: &mut Receiver<Committed>, id: JobId) -> Result<()> {
         let placed = async {
             loop {
                 if let Change::Job { new, .. } = &*commits.recv().await?.change

@@ -15,6 +15,7 @@ use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::reserve::coallocation::Step;
 use cospan_domain::units::{DurationMs, Timestamp};
+use futures_util::future::join_all;
 use tokio::sync::broadcast::Receiver;
 
 use super::quantile;
@@ -23,6 +24,9 @@ use crate::bench::report::Report;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const DAY: DurationMs = DurationMs::from_secs(86_400);
+const YEAR: DurationMs = DurationMs::from_secs(365 * 86_400);
+/// Of how many clients jobs are measured.
+const CLIENTS: [usize; 4] = [1, 3, 7, 15];
 /// Longest that one co-allocation is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -31,6 +35,13 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     crate::cli::progress("jobs with one reservation each at one site");
     let rate = granting_scene(&place.join("one"), 1, move |s| promised(s, share(10_000), &[1]))?;
     report.figure("reserve_jobs_per_min", rate * 60.0, "1/min", ">= 30000");
+    for clients in CLIENTS {
+        crate::cli::progress(&format!("jobs of {clients} clients at a time"));
+        let place = place.join(format!("of-{clients}"));
+        let (rate, mean) = granting_scene(&place, 1, move |s| by_turns(s, clients, share(2_000)))?;
+        report.figure(format!("reserve_per_min_{clients}_clients"), rate * 60.0, "1/min", "");
+        report.figure(format!("reserve_response_ms_{clients}_clients"), mean * 1e3, "ms", "");
+    }
     crate::cli::progress("co-allocations of three components");
     let parts = &[1, 1, 1];
     let rate = granting_scene(&place.join("three"), 3, move |s| promised(s, share(2_000), parts))?;
@@ -40,6 +51,35 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     report.figure("augment_ms", quantile(&mut taken, 0.99) * 1e3, "ms", "<= 10");
     report.figure("augment_p50_ms", quantile(&mut taken, 0.5) * 1e3, "ms", "");
     Ok(())
+}
+
+/// Jobs a second of so many clients, each of which submits its next job when the one before is
+/// promised its start, and the mean time in seconds from submission to promise.
+async fn by_turns(scene: Scene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
+    let (begun, each) = (Instant::now(), jobs / clients);
+    let client = |client| one_by_one(&scene, client, each);
+    let waited = join_all((0..clients).map(client)).await.into_iter().sum::<Result<f64>>()?;
+    let done = (each * clients) as f64;
+    Ok((done / begun.elapsed().as_secs_f64(), waited / done))
+}
+
+/// Seconds that a client waited for promises in all.
+async fn one_by_one(scene: &Scene, client: usize, jobs: usize) -> Result<f64> {
+    let mut waited = 0.0;
+    for _ in 0..jobs {
+        let earliest = scene.plane.now() + HOUR + DurationMs(client as u64);
+        let window = StartWindow::new(earliest, earliest + YEAR);
+        let wish = ReservationWish { window, ..ReservationWish::default() };
+        let mut spec = JobSpec::clone(&*job(&[1])?);
+        spec.run.reservation = Some(wish);
+        let spec = Arc::new(spec);
+        let mut commits = scene.plane.shared().subscribe();
+        let begun = Instant::now();
+        let id = scene.fill(1, |_| Ok(spec.clone())).await?.into_iter().next().context("a job")?;
+        Scene::placed(&mut commits, id).await?;
+        waited += begun.elapsed().as_secs_f64();
+    }
+    Ok(waited)
 }
 
 /// Jobs a second, from their submission until all that they need is confirmed.

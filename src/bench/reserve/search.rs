@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use cospan_domain::ids::{ComponentIndex, SiteName};
+use cospan_domain::reserve::coallocation::Step;
 use cospan_domain::reserve::{
     Ask, Coallocation, Ledger, Opening, Part, Search, Serial, Span, Standing, StartWindow, Timeline,
 };
@@ -35,8 +36,13 @@ struct Searched {
     seconds: f64,
     asked: u32,
     windows: u32,
-    augmented: bool,
+    /// Augmenting paths that were begun, and reservations that went over to another part.
+    paths: u32,
+    handed_over: u32,
 }
+
+/// How far apart the starts may be, in minutes: it takes more windows as they narrow.
+const NARROWING: [u64; 4] = [60, 15, 5, 1];
 
 pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
     let (bookings, draws) = if quick { (BOOKINGS / 10, 30) } else { (BOOKINGS, 300) };
@@ -52,6 +58,7 @@ pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
         let wanted = wanted(&ledgers, end, &mut chance);
         searched.push(search(wanted, &mut supposed));
     }
+    narrowed(report, &ledgers, end, draws / 3);
     let mut times: Vec<f64> = searched.iter().map(|one| one.seconds * 1e3).collect();
     let total: f64 = times.iter().sum();
     let asked: u32 = searched.iter().map(|one| one.asked).sum();
@@ -60,9 +67,30 @@ pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
     report.figure("coalloc_us_per_ask", total * 1e3 / f64::from(asked.max(1)), "us", "<= 6");
     let mut windows: Vec<f64> = searched.iter().map(|one| f64::from(one.windows)).collect();
     report.figure("coalloc_windows_p50", quantile(&mut windows, 0.5), "", ">= 3");
-    let augmented = searched.iter().filter(|one| one.augmented).count();
+    let augmented = searched.iter().filter(|one| one.handed_over > 0).count();
     report.figure("coalloc_augmented_share", augmented as f64 / draws as f64, "", ">= 0.25");
     Ok(())
+}
+
+/// What the same searches take as the starts of components may lie less far apart: windows, and
+/// how many reservations an augmenting path touches.
+fn narrowed(report: &mut Report, ledgers: &Ledgers, end: u64, draws: usize) {
+    for minutes in NARROWING {
+        let mut chance = StdRng::seed_from_u64(4);
+        let (mut windows, mut paths, mut handed_over) = (0, 0, 0);
+        for _ in 0..draws {
+            let tolerance = DurationMs(minutes * MINUTE);
+            let wanted = Coallocation { tolerance, ..wanted(ledgers, end, &mut chance) };
+            let one = search(wanted, &mut ledgers.clone());
+            windows += one.windows;
+            paths += one.paths;
+            handed_over += one.handed_over;
+        }
+        let mean = |sum: u32, of: f64| f64::from(sum) / of.max(1.0);
+        let name = |what| format!("coalloc_{what}_within_{minutes}_min");
+        report.figure(name("windows"), mean(windows, draws as f64), "", "");
+        report.figure(name("path_length"), 1.0 + mean(handed_over, f64::from(paths)), "", "");
+    }
 }
 
 /// A site with so many bookings.
@@ -109,16 +137,18 @@ fn wanted(ledgers: &Ledgers, end: u64, chance: &mut StdRng) -> Coallocation {
 fn search(wanted: Coallocation, ledgers: &mut Ledgers) -> Searched {
     let begin = Instant::now();
     let mut search = Search::new(wanted);
-    let (mut asked, mut augmented) = (0, false);
+    let (mut asked, mut paths, mut handed_over) = (0, 0, 0);
     while let Standing::Asks(ask) = search.standing() {
         asked += 1;
-        augmented |= hands_over(&search, &ask);
+        let augments = matches!(search.step, Step::Augment { .. });
+        paths += u32::from(augments && matches!(ask, Ask::Create { .. }));
+        handed_over += u32::from(hands_over(&search, &ask));
         let Some(ledger) = ledgers.get_mut(ask.site()) else { break };
         let outcome = ask.answered_by(ledger, &search.job, Timestamp(u64::MAX));
         search.record(outcome);
     }
     let windows = search.windows_tried;
-    Searched { seconds: begin.elapsed().as_secs_f64(), asked, windows, augmented }
+    Searched { seconds: begin.elapsed().as_secs_f64(), asked, windows, paths, handed_over }
 }
 
 /// Whether a reservation goes over to another part.
