@@ -39,7 +39,7 @@ def interval(values):
 
 
 def cells(folder):
-    """Of one share: utilization, jobs done, and what those waited that reserved nothing."""
+    """Of one share: utilization, and jobs that were done and that were refused."""
     [by_seed] = rows_of(folder).values()
     [summaries] = summaries_of(folder).values()
     used = [100 * summary["load"]["grid_running"] for summary in summaries]
