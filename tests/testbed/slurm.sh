@@ -11,7 +11,8 @@
 #   slurm.sh conf NAME                  print the path of its slurm.conf, for SLURM_CONF
 #   slurm.sh kill NAME                  kill its slurmctld with SIGKILL; `up` starts it again
 #   slurm.sh obey NAME DIRECTORY        do to its slurmctld what a file `order` in a directory says
-#                                       (kill, freeze, thaw, up) or to a job of it (suspend N,
+#                                       (kill, freeze, thaw, up; renumber: up, with numbers of jobs
+#                                       that it never gave out) or to a job of it (suspend N,
 #                                       resume N), remove the file, and look again; once it was killed,
 #                                       put nodes that Slurm drained for it back into service
 #   slurm.sh down NAME                  end its jobs and daemons, and remove what it left (`ssh`: the
@@ -102,6 +103,8 @@ SlurmdPidFile=$home/run/slurmd.%n.own
 SlurmctldLogFile=$home/log/slurmctld.log
 SlurmdLogFile=$home/log/slurmd.%n.log
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+DebugFlags=NO_CONF_HASH
+FirstJobId=1
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SlurmdParameters=config_overrides
@@ -194,6 +197,7 @@ obey() {
                 freeze) kill -STOP "$(cat "$home/run/slurmctld.pid")" ;;
                 thaw) kill -CONT "$(cat "$home/run/slurmctld.pid")" ;;
                 up) start_controller ;;
+                renumber) renumber ;;
                 suspend\ * | resume\ *) scontrol ${order% *} "${order#* }" ;;
                 *) fail "an order $order is not known" ;;
             esac
@@ -209,6 +213,17 @@ put_into_service() {
     if timeout 2 sinfo -h -t drain -o %N 2> /dev/null | grep -q .; then
         timeout 2 scontrol update nodename="${name}0" state=resume || true
     fi
+}
+
+# Slurm cancels a job if its node remembers another one of that number, which a killed controller
+# gave out and forgot.
+renumber() {
+    local first
+    first=$(sed -n 's/^FirstJobId=//p' "$SLURM_CONF")
+    kill -CONT "$(cat "$home/run/slurmctld.pid")" 2> /dev/null || true
+    ! is_up slurmctld || end "$(cat "$home/run/slurmctld.pid")"
+    sed -i "s/^FirstJobId=.*/FirstJobId=$((first + 1000))/" "$SLURM_CONF"
+    start_controller
 }
 
 kill_controller() {

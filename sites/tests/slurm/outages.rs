@@ -3,8 +3,10 @@
 //!
 //! Only root can do that to it: `COSPAN_TEST_SLURM_ORDERS` names a directory in which
 //! `slurm.sh obey` looks for orders. Once a controller was killed, `obey` also does what an operator
-//! has to: Slurm drains a node on which it gave out a number twice, and nothing starts there.
+//! has to: Slurm drains a node on which it gave out a number twice, and nothing starts there. It
+//! cancels what has that number, so whoever comes next gets others.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ struct Outage {
     fixture: SlurmSiteFixture,
     site: Arc<dyn Site>,
     orders: PathBuf,
+    was_killed: Cell<bool>,
 }
 
 impl Outage {
@@ -35,16 +38,24 @@ impl Outage {
         let fixture = SlurmSiteFixture::offered()?;
         let orders = fixture.orders()?;
         let site = fixture.site();
-        Some(Self { fixture, site, orders })
+        Some(Self { fixture, site, orders, was_killed: Cell::new(false) })
     }
 
     /// Has something done to the controller, and waits until it is.
     async fn have(&self, what: &str) {
+        self.was_killed.set(self.was_killed.get() || what == "kill");
+        self.order(what);
+        within("the order is carried out", || async { self.is_done().then_some(()) }).await;
+    }
+
+    fn order(&self, what: &str) {
         let aside = self.orders.join("order.new");
         std::fs::write(&aside, what).unwrap();
         std::fs::rename(aside, self.orders.join("order")).unwrap();
-        let is_done = || !self.orders.join("order").exists();
-        within("the order is carried out", || async { is_done().then_some(()) }).await;
+    }
+
+    fn is_done(&self) -> bool {
+        !self.orders.join("order").exists()
     }
 
     fn ran(&self) -> PathBuf {
@@ -146,6 +157,19 @@ impl Outage {
             (!queue.contains(&root)).then_some(())
         };
         within("the queue is empty", is_empty).await;
+    }
+}
+
+impl Drop for Outage {
+    fn drop(&mut self) {
+        if !self.was_killed.get() {
+            return;
+        }
+        self.order("renumber");
+        let started = Instant::now();
+        while !self.is_done() && started.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
