@@ -90,6 +90,32 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
     assert_eq!(shared(&server)["state"], "cancelled");
 }
 
+#[test]
+fn a_job_begins_no_earlier_than_the_reservation_that_it_shares() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let site = &environment.sites[0].name;
+    let words = format!("reservation create course --site {site}=2 --for 30m --start");
+    let words: Vec<&str> = words.split(' ').chain(["in 5s"]).collect();
+    assert!(client(&environment, &words).status.success());
+    let began = environment.path().join("began");
+    let arguments = json!(["-c", format!("date +%s%3N > '{}'", began.display())]);
+    let file = job_file(
+        &environment,
+        "within",
+        json!({ "reservation": { "use": "course" },
+            "component": [{ "name": "c", "processors": 1, "executable": "/bin/sh",
+                "arguments": arguments }] }),
+    );
+    let submitted = client(&environment, &["submit", &file]);
+    assert!(submitted.status.success(), "{}", said(&submitted));
+    until_it_is(&server, 1, "finished");
+    let from: jiff::Timestamp = shared(&server)["start"].as_str().unwrap().parse().unwrap();
+    let began: i64 = std::fs::read_to_string(began).unwrap().trim().parse().unwrap();
+    assert!(began >= from.as_millisecond(), "{began} {}", shared(&server));
+}
+
 /// What is said of a job that has failed.
 fn why(server: &Server, id: u64) -> String {
     let job = server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();

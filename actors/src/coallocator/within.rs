@@ -145,9 +145,11 @@ impl CoAllocator {
         if let Some(why) = reservation.turns_away(&job.owner, now) {
             return Verdict::Fail(format!("its reservation {name} at {site} {why}").into());
         }
-        let leases = || group.kept(now).filter_map(|(_, part)| part.lease());
-        let begins = leases().map(|lease| lease.from).max();
-        let Some((from, to)) = begins.zip(leases().map(|lease| lease.to).min()) else {
+        let parts = || group.kept(now).filter_map(|(_, part)| Some((part, part.lease()?)));
+        // Whoever comes to its gate from then on does not begin before the reservation does.
+        let go_lead = self.shared.settings.job.go_lead;
+        let begins = parts().map(|(part, lease)| lease.from.max(part.start() - go_lead)).max();
+        let Some((from, to)) = begins.zip(parts().map(|(_, lease)| lease.to).min()) else {
             return Verdict::Wait(None);
         };
         if now < from {
