@@ -8,6 +8,15 @@ const MARK: &str = "#SBATCH";
 /// Words by which the next component of a heterogeneous job begins.
 const NEXT: [&str; 3] = ["hetjob", "packjob", ":"];
 
+/// What option lines of other batch systems begin with.
+const FOREIGN: [(&str, &str); 5] = [
+    ("#PBS ", "PBS"),
+    ("#$ -", "Grid Engine"),
+    ("#OAR ", "OAR"),
+    ("#BSUB ", "LSF"),
+    ("#PJM ", "Fujitsu's Job Operation Software"),
+];
+
 /// A word of an option line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
@@ -42,6 +51,26 @@ pub(super) fn words(text: &str) -> Result<(Vec<Vec<Word>>, Option<usize>), Scrip
     }
     let late = lines.find(|(_, line)| line.starts_with(MARK)).map(|(number, _)| number);
     Ok((components, late))
+}
+
+/// Slurm reads no other system's lines, and would give such a script one processor. One that has its
+/// own lines as well is meant for several systems.
+///
+/// # Errors
+/// It has lines of another batch system, and none of Slurm's.
+pub(super) fn check_foreign(text: &str) -> Result<(), ScriptError> {
+    if text.lines().any(|line| line.starts_with(MARK)) {
+        return Ok(());
+    }
+    let foreign = (1..).zip(text.lines()).find_map(|(number, line)| {
+        let (mark, system) = FOREIGN.iter().find(|(mark, _)| line.starts_with(mark))?;
+        Some((number, mark.trim_end_matches([' ', '-']).trim_end(), system))
+    });
+    let Some((number, mark, system)) = foreign else { return Ok(()) };
+    let problem = format!("`{mark}` begins a line of {system}, and only Slurm's are read");
+    let remedy = "say the same in lines of #SBATCH, or without the file: `cospan submit -n NUMBER \
+                  --wall-time TIME -- COMMAND`";
+    Err(ScriptError::at(number, problem, remedy))
 }
 
 /// Words between white space, and whether some of each was quoted; behind `#` is a comment.
@@ -99,6 +128,18 @@ mod tests {
         let (components, late) = words(text).unwrap();
         let texts: Vec<&str> = components[0].iter().map(|word| word.text.as_str()).collect();
         assert_eq!((texts, components[0][0].line, late), (vec!["-n", "4"], 5, Some(8)));
+    }
+
+    #[test]
+    fn lines_of_another_system_are_refused_unless_slurm_has_its_own() {
+        let refused = |text| check_foreign(text).unwrap_err();
+        let pbs = refused("#!/bin/sh\n# for PBS\n#PBS -l nodes=2:ppn=4\necho\n");
+        assert_eq!(pbs.line, Some(3));
+        assert!(pbs.problem.contains("`#PBS` begins a line of PBS"), "{}", pbs.problem);
+        let engine = refused("#!/bin/sh\n#$ -pe mpi 8\n");
+        assert!(engine.problem.contains("`#$` begins a line of Grid Engine"), "{}", engine.problem);
+        assert_eq!(check_foreign("#!/bin/sh\n#PBS -l nodes=2\n#SBATCH -n 8\n"), Ok(()));
+        assert_eq!(check_foreign("#!/bin/sh\n#$HOME is not read\n#PBSPRO\n"), Ok(()));
     }
 
     #[test]

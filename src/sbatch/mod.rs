@@ -87,6 +87,7 @@ pub(crate) fn is_script(file: &str, text: &str) -> bool {
 /// What it asks for cannot be had here, or cannot be read.
 pub(crate) fn read(script: &Script<'_>, around: Around<'_>) -> Result<Translated, ScriptError> {
     launch::check(script)?;
+    lines::check_foreign(script.text)?;
     let (components, mut notes) = options::of_script(script.text)?;
     let whole = whole::read(script, &components, around, &mut notes)?;
     let mut job = whole.document;
