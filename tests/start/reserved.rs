@@ -93,6 +93,27 @@ fn a_promised_start_at_two_sites_is_kept_across_a_kill() {
 }
 
 #[test]
+fn a_promise_that_a_site_lost_meanwhile_is_made_anew_long_before_the_start() {
+    let environment = environment();
+    let mut server = server(&environment);
+    server.start().unwrap();
+    let (file, _) = job_file(&environment, "first", 2);
+    let granted = client(&environment, &["submit", &file, "--start", "in 1h", "--within", "1h"]);
+    assert!(granted.status.success(), "{}", told(&granted));
+    let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
+    let tags = |root: &Path| held(root).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let before = tags(roots[0]);
+    server.kill().unwrap();
+    std::fs::write(roots[0].join("leases.json"), "{}").unwrap();
+    server.start().unwrap();
+    let is_anew = || roots.iter().all(|root| tags(root).len() == 1) && tags(roots[0]) != before;
+    until("both sites hold another one", is_anew);
+    until_it_is(&server, 1, "placed");
+    let state = || job(&server, 1)["reservation"]["state"].clone();
+    until("it is promised again", || state() == "confirmed");
+}
+
+#[test]
 fn a_start_that_slots_show_is_granted() {
     let environment = environment();
     let mut server = server(&environment);

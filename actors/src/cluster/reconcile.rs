@@ -1,13 +1,14 @@
 //! Convergence with the site: what lives there under our instance's tags, and
 //! is nobody's current attempt, is ended on sight; what ended long ago is removed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{InstanceId, JobId, SiteName, Tag};
+use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::reserve::{ReservationTag, Serial};
+use cospan_domain::reserve::{ReservationTag, Serial, Span};
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::shared::SharedReservation;
 use cospan_domain::site::state::AttemptId;
@@ -18,6 +19,7 @@ use tracing::{info, warn};
 use super::Cluster;
 use super::shared_reservations::expected;
 use crate::api::View;
+use crate::job::Order;
 use crate::shared::Shared;
 
 /// Removals that are under way at the same time.
@@ -72,6 +74,39 @@ fn is_needed(tag: &ReservationTag, site: &SiteName, view: &View) -> bool {
     reservation.is_some_and(|reservation| reservation.needs(tag.serial))
 }
 
+/// What a site has promised to jobs whose rounds have not begun there, and should hold.
+fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (JobId, Span)> {
+    let view = shared.view.load();
+    let waiting = view.jobs.values().filter(|job| matches!(job.phase, Phase::Placed { .. }));
+    let promised = waiting.flat_map(|job| {
+        let here = job.components.iter().filter(|component| {
+            component.placement.as_ref().is_some_and(|placement| placement.site == *site)
+        });
+        let promised = here.filter_map(|component| component.acquisition().promised());
+        promised.filter(|promised| !promised.shared).map(|promised| {
+            let span = Span::new(promised.from, promised.to);
+            (promised.tag(shared.instance, job.id), (job.id, span))
+        })
+    });
+    promised.collect()
+}
+
+/// Tells jobs that a site does not hold what it promised them. One that does not need it any more
+/// says so, and nothing comes of it; of one that is just being rebuilt the next look tells.
+async fn tell_losses(
+    site: &SiteName,
+    shared: &Shared,
+    lost: BTreeMap<ReservationTag, (JobId, Span)>,
+) {
+    for (tag, (job, _)) in lost {
+        let Some(addr) = shared.actors.jobs.addr(&job) else { continue };
+        let gone = JobCommand::ReservationGone { site: site.clone(), serial: tag.serial };
+        if let Ok(Ok(_)) = addr.send(Order(gone)).await {
+            warn!(%site, %job, %tag, "the site does not hold this reservation any more");
+        }
+    }
+}
+
 /// What was found of our reservations at a site.
 #[derive(Default)]
 struct Leases {
@@ -84,8 +119,8 @@ struct Leases {
 }
 
 /// Looks for reservations of ours that nobody needs: those that were so at the last look, too, are
-/// cancelled.
-async fn cancel_orphans(
+/// cancelled. And for those that should be there, and are not.
+async fn compare_reservations(
     site: &dyn Site,
     shared: &Shared,
     seen_before: &BTreeSet<ReservationTag>,
@@ -93,12 +128,16 @@ async fn cancel_orphans(
     let Some(granting) = site.reservations() else { return Ok(Leases::default()) };
     let record = shared.view.load().sites.get(site.name()).cloned();
     let mut gone = record.map(|record| expected(&record, shared.clock.now())).unwrap_or_default();
+    let mut lost = promised_at(site.name(), shared);
     let (mut orphans, mut changed) = (BTreeSet::new(), BTreeSet::new());
     let ours = granting.list().await?.into_iter();
     for (tag, seen) in ours.filter(|(tag, _)| tag.instance == shared.instance) {
         let expected = if tag.is_shared() { gone.remove(&tag.serial) } else { None };
         if expected.is_some_and(|span| !seen.is_of(span)) {
             changed.insert(tag.serial);
+        }
+        if lost.get(&tag).is_some_and(|(_, span)| seen.is_of(*span)) {
+            lost.remove(&tag);
         }
         if is_needed(&tag, site.name(), &shared.view.load()) {
             continue;
@@ -117,6 +156,7 @@ async fn cancel_orphans(
             orphans.insert(tag);
         }
     }
+    tell_losses(site.name(), shared, lost).await;
     Ok(Leases { orphans, gone: gone.into_keys().collect(), changed })
 }
 
@@ -177,7 +217,7 @@ impl Cluster {
                 }
                 futures_util::future::try_join_all(removals).await?;
             }
-            let leases = cancel_orphans(&*site, &shared, &seen_before).await?;
+            let leases = compare_reservations(&*site, &shared, &seen_before).await?;
             left_there |= !leases.orphans.is_empty();
             if strays.is_empty() {
                 return Ok::<_, SiteError>((0, left_there, leases));

@@ -12,7 +12,7 @@ use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, Targe
 use crate::job::spec::Priority;
 use crate::placed::{PlacedBy, Placement};
 use crate::reserve::flexco::{FlexPlan, PartsPlan};
-use crate::reserve::{Outcome, Ranking};
+use crate::reserve::{Outcome, Ranking, Serial};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job.
@@ -68,6 +68,13 @@ pub enum JobCommand {
     LoseReservation {
         /// Why, for people.
         reason: Arc<str>,
+    },
+    /// A site does not hold what it promised to one of its components any more.
+    ReservationGone {
+        /// The site.
+        site: SiteName,
+        /// Of which reservation.
+        serial: Serial,
     },
     /// A user wants another start to be promised, or none any more.
     ChangeReservation {

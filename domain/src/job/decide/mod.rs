@@ -77,6 +77,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
             divide::anew(draft, &plan, placements, freed)
         }
         JobCommand::BringForward { plan, freed } => forward::bring(draft, plan, freed),
+        JobCommand::ReservationGone { site, serial } => reserving::gone(draft, &site, serial),
         JobCommand::ChangeReservation { wish, by } => promise::change(draft, wish, by),
         JobCommand::Look(external) => progress::look(draft, &external),
         JobCommand::Claim(attempt, external) => claims::claim(draft, attempt, &external),

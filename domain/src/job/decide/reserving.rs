@@ -1,15 +1,18 @@
 //! Asking sites for reservations, and what follows from their answers.
 
-use crate::ids::{ComponentIndex, Round};
+use crate::ids::{ComponentIndex, Round, SiteName};
 use crate::job::command::Rejection;
+use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
 use crate::job::event::Happened;
 use crate::job::reservation::{Lease, begin_window};
 use crate::job::spec::Request;
-use crate::job::state::{Job, Reservation, Unreserved};
+use crate::job::state::{AbortCause, Component, Job, Phase, Reservation, Unreserved};
 use crate::placed::Placement;
 use crate::reserve::coallocation::largest_first;
-use crate::reserve::{Ask, Coallocation, Failure, Outcome, Part, Ranking, Standing, StartWindow};
+use crate::reserve::{
+    Ask, Coallocation, Failure, Outcome, Part, Ranking, Serial, Standing, StartWindow,
+};
 use crate::resources::MEMORY;
 use crate::units::{DurationMs, Timestamp};
 
@@ -226,6 +229,26 @@ pub(super) fn step(draft: &mut Draft<'_>) {
             fail(draft, format!("{}{quota}", refusal(&draft.job, failure)));
         }
     }
+}
+
+/// A site has lost what it promised, or somebody removed it there. That is better known now than when
+/// all were to start: another promise is asked for, or its user is told that there is none.
+pub(super) fn gone(
+    draft: &mut Draft<'_>,
+    site: &SiteName,
+    serial: Serial,
+) -> Result<(), Rejection> {
+    let is_it = |component: &Component| {
+        let promised = component.acquisition().promised();
+        component.placement.as_ref().is_some_and(|placement| placement.site == *site)
+            && promised.is_some_and(|promised| !promised.shared && promised.serial == serial)
+    };
+    let is_placed = matches!(draft.job.phase, Phase::Placed { .. });
+    let found = draft.job.indexed().find(|(_, component)| is_placed && is_it(component));
+    let Some((component, _)) = found else { return Err(Rejection::Stale) };
+    let detail = format!("site {site} does not hold its reservation any more").into();
+    abort::abort(draft, AbortCause::ClaimLost { component, detail });
+    Ok(())
 }
 
 /// Whether something of what was promised is over: its job was frozen for so long.
