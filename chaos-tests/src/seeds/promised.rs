@@ -90,6 +90,8 @@ fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
 /// that is not moved by itself.
 fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
     let (is_spread, after) = (chance.random_bool(0.4), chance.random_range(1..=HOUR));
+    // It may have been drawn before.
+    job.rare_options.last_after = DurationMs::ZERO;
     let wish = job.rare_options.promised.filter(|wish| wish.reserve_after.is_none());
     let Some(wish) = wish.filter(|_| job.components.len() > 1 && job.flexible.is_none()) else {
         return;
