@@ -19,11 +19,11 @@ pub enum Broken {
     /// J5: an attempt that may live has a number.
     NoAttempt,
     /// J6: a job that runs, or collects, has begun with every component but those that are
-    /// restarted alone.
+    /// restarted alone, or begin later than the others.
     NotAllBegun,
     /// J7: an error is charged to the site where the component was placed.
     StrangeCharge,
-    /// J8: components are restarted alone only while their job runs.
+    /// J8: components are restarted alone, or begin alone, only while their job runs.
     StrangeRestart,
 }
 

@@ -42,6 +42,7 @@ pub fn job(
             outputs: Vec::new(),
             at: BTreeMap::new(),
             restart: None,
+            start_after: DurationMs::ZERO,
         })
     };
     let components = components.iter().enumerate().map(component).collect::<Result<_>>()?;

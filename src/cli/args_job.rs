@@ -58,7 +58,8 @@ pub(crate) struct SubmitArgs {
     #[arg(long, requires = "wait", value_name = "DURATION")]
     pub(crate) timeout: Option<Length>,
     /// Have each job promised a start, or refused: `tomorrow 09:00`, `2026-11-27 09:00`, `in 2h`.
-    /// Without a zone it is local time. In place of `[reservation]` in the job file.
+    /// Without a zone it is local time. In place of `[reservation]` in the job file; components
+    /// with `start_after` begin as much later.
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<Moment>,
     /// With --start: or up to so much later.

@@ -6,7 +6,7 @@ use cospan_actors::coallocator::{Estimate, Explanation, Wait};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
 use cospan_domain::job::spec::{Collect, JobSpec};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Job, Phase};
 use cospan_domain::placement::MissingLink;
 use cospan_domain::queue::{Condition, Standing};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -302,6 +302,12 @@ pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
     )
 }
 
+/// When a component begins that did not begin with the others.
+fn begins_later(job: &Job, index: ComponentIndex) -> Option<String> {
+    let (name, at) = (name(job, index)?, Instant(job.begins_at(index)?));
+    Some(format!("; {name} begins at {at}, as promised"))
+}
+
 fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
     let next = next_claim.map(|at| format!("; processors are claimed next at {}", Instant(at)));
     let next = next.unwrap_or_default();
@@ -330,11 +336,20 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         Phase::Claiming { .. } => format!("processors are claimed; its input is on the way{next}"),
         Phase::Starting { .. } => "its start is decided; gates are being opened".into(),
         Phase::Running { .. } => {
-            let restarted: Vec<_> = job.restarting().filter_map(|index| name(job, index)).collect();
+            let is_later = |index: &ComponentIndex| {
+                job.components.get(index.0 as usize).is_some_and(Component::is_to_begin_later)
+            };
+            let (later, restarted): (Vec<_>, Vec<_>) = job.restarting().partition(is_later);
+            let restarted: Vec<_> = restarted.into_iter().filter_map(|i| name(job, i)).collect();
+            let later: String = later.into_iter().filter_map(|i| begins_later(job, i)).collect();
             let running = waiting("running");
             match restarted.as_slice() {
-                [] => format!("it runs: {running}"),
-                names => format!("it runs: {running}; restarted alone: {}{next}", names.join(", ")),
+                [] if later.is_empty() => format!("it runs: {running}"),
+                [] => format!("it runs: {running}{later}{next}"),
+                names => format!(
+                    "it runs: {running}{later}; restarted alone: {}{next}",
+                    names.join(", ")
+                ),
             }
         }
         Phase::Collecting { .. } => "it succeeded; its outputs are brought to their sites".into(),

@@ -2,6 +2,7 @@
 
 use cospan_domain::job::state::{Job, Phase, Reservation};
 use cospan_domain::reserve::StartWindow;
+use cospan_domain::units::DurationMs;
 
 use crate::api::v1::Instant;
 use crate::api::v1::reservation::{asks_at, part_name, unreserved};
@@ -93,7 +94,12 @@ fn held(job: &Job, reservation: &Reservation) -> String {
         let (name, held) = (part_name(job, reservation, part.component)?, held?);
         let (from, to) = (Instant(held.start), Instant(held.start + part.length));
         let processors = part.resources.processors;
-        Some(format!("{name} has {processors} processors at {} from {from} to {to}", held.site))
+        let later = match part.offset {
+            DurationMs::ZERO => String::new(),
+            offset => format!(", and begins {offset} after the others"),
+        };
+        let site = &held.site;
+        Some(format!("{name} has {processors} processors at {site} from {from} to {to}{later}"))
     });
     held.collect::<Vec<_>>().join("; ")
 }

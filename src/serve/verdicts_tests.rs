@@ -87,6 +87,7 @@ pub(crate) fn waiting_job() -> Job {
         outputs: Vec::new(),
         at: Default::default(),
         restart: None,
+        start_after: DurationMs::ZERO,
     };
     let spec = JobSpec {
         name: None,

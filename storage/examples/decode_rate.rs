@@ -166,6 +166,7 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
         outputs: Vec::new(),
         at: BTreeMap::new(),
         restart: None,
+        start_after: DurationMs::ZERO,
     })
 }
 

@@ -4,6 +4,7 @@
 
 mod damage;
 mod divided;
+mod later;
 mod lost;
 mod needed;
 mod notices;

@@ -24,7 +24,9 @@ impl ControlPlane {
     pub(super) fn check_quota(&self, by: &KeyName, spec: &JobSpec) -> Result<(), String> {
         let Some(wish) = spec.run.reservation.filter(|wish| !wish.exempt) else { return Ok(()) };
         let parameters = &self.shared().settings.job;
-        if let Some(ahead) = wish.too_far(self.now(), parameters.reservation_ahead) {
+        if let Some(ahead) =
+            wish.too_far(self.now(), spec.longest_offset(), parameters.reservation_ahead)
+        {
             let most = parameters.reservation_ahead.unwrap_or_default();
             return Err(format!(
                 "its latest start is {ahead} ahead, but key {by} may reserve at most {most} ahead \

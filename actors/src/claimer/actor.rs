@@ -160,7 +160,7 @@ impl Claimer {
 
     /// Sites that a try which became due at `since` asks for, and how old their reports may
     /// be: those that its components are placed at; for one that is restarted alone all,
-    /// as it may go anywhere and nobody else may have asked them lately.
+    /// as it may go anywhere and nobody else may have asked them lately; none for what is promised.
     fn concerned(
         &self,
         job: &Job,
@@ -168,7 +168,8 @@ impl Claimer {
         now: Timestamp,
     ) -> BTreeMap<SiteName, Timestamp> {
         let mut sites = BTreeMap::new();
-        if job.components.iter().any(Component::awaits_restart) {
+        let goes_anywhere = |c: &Component| c.awaits_restart() && !c.is_to_begin_later();
+        if job.components.iter().any(goes_anywhere) {
             let expired = now - self.shared.settings.information_expiry;
             sites.extend(self.shared.sites.keys().map(|site| (site.clone(), expired)));
         }

@@ -243,7 +243,7 @@ fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
                 (*start_estimate).max(now) + claims.ready_within
             }
             Phase::Claiming { since } => *since + claims.ready_within,
-            _ => began.or(job.start_at).unwrap_or(now),
+            _ => began.or(job.begins_at(holding.component)).unwrap_or(now),
         };
         let waits = match began {
             Some(_) => DurationMs::ZERO,

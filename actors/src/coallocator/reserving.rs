@@ -176,7 +176,7 @@ async fn free_for(
     let end = |job: &Job| {
         let wish = job.reservation_wish()?;
         let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
-        Some(wish.window.latest + length + wish.tolerance)
+        Some(wish.window.latest + job.spec.longest_offset() + length + wish.tolerance)
     };
     let (now, ends) = (shared.clock.now(), jobs.filter_map(end).max().unwrap_or_default());
     free_times(shared, grid, Span::new(now, ends.max(now))).await

@@ -73,11 +73,13 @@ fn count_use(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestam
     for (index, component) in old.components.iter().enumerate() {
         let promised = component.acquisition().promised();
         let Some(promised) = promised.filter(|promised| !promised.shared) else { continue };
-        let resources = old.resources_of(ComponentIndex(index as u32));
+        let index = ComponentIndex(index as u32);
+        let resources = old.resources_of(index);
         let processors = resources.map_or(0, |resources| u64::from(resources.processors));
         let until = ended.min(promised.to);
         let reserved = until.since(promised.from);
-        let used = new.instants.started.map(|at| until.since(at.max(promised.from)));
+        let began = new.instants.started.map(|at| at + old.spec.offset_of(index));
+        let used = began.map(|at| until.since(at.max(promised.from)));
         let unused = reserved.0.saturating_sub(used.unwrap_or_default().0);
         metrics.processor_seconds.inc_by(reserved.0 * processors / 1_000);
         metrics.unused_processor_seconds.inc_by(unused * processors / 1_000);

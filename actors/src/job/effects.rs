@@ -344,7 +344,7 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
     Go {
         round: job.round,
         epoch: actor.shared.epoch,
-        start_at: job.start_at.unwrap_or_default(),
+        start_at: job.begins_at(effect.component).unwrap_or_default(),
         start_by: start_by(actor, effect),
         rank: effect.component,
         peers: peers.collect(),

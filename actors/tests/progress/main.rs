@@ -152,6 +152,7 @@ fn job(components: usize, processors: u32) -> Submission {
         outputs: Vec::new(),
         at: BTreeMap::new(),
         restart: None,
+        start_after: DurationMs::ZERO,
     };
     let spec = JobSpec {
         name: None,

@@ -270,6 +270,7 @@ fn component(
         outputs: planned.output.iter().map(output).collect::<Result<_>>()?,
         at: BTreeMap::new(),
         restart: None,
+        start_after: DurationMs::ZERO,
     })
 }
 

@@ -6,6 +6,7 @@ use cospan_actors::api::command::{ApiAnswer, ApiRefusal, JobOutcome};
 use cospan_domain::job::state::{AfterAbort, Job, Phase, PhaseKind};
 use cospan_domain::site::command::Operation;
 use cospan_domain::site::state::SiteRecord;
+use cospan_domain::units::DurationMs;
 
 use super::scenario::{Scenario, UserAction};
 
@@ -68,7 +69,11 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
         // It may have been promoted since.
         UserAction::Raise(_, to) => job.priority >= *to,
         // It may have been sought since, and not found.
-        UserAction::Promise(_, wish) => wish.is_some() || job.reservation_wish().is_none(),
+        UserAction::Promise(_, wish) => {
+            // Without a promise nobody begins later than others.
+            let needs_it = job.spec.longest_offset() > DurationMs::ZERO;
+            wish.is_some() || needs_it || job.reservation_wish().is_none()
+        }
         UserAction::Submit(..)
         | UserAction::Site(..)
         | UserAction::Reserve(..)

@@ -71,6 +71,8 @@ pub struct Asked {
     pub apart: bool,
     /// Its components are told of each other.
     pub parallel: bool,
+    /// Components that begin later than the others.
+    pub later: BTreeSet<ComponentIndex>,
 }
 
 impl Asked {
@@ -84,7 +86,9 @@ impl Asked {
         let apart = spec.run.restart_scope == RestartScope::Component;
         let (processors, parallel) = (spec.total_resources().processors, is_parallel(spec));
         let molded = spec.run.molding.shapes.iter().map(|shape| shape.processors).collect();
-        Self { components, processors, molded, apart, parallel }
+        let indexes = (0..count).map(ComponentIndex);
+        let later = indexes.filter(|index| spec.offset_of(*index) > DurationMs::ZERO).collect();
+        Self { components, processors, molded, apart, parallel, later }
     }
 
     /// Whether attempts with these processors are all that it asked for.
@@ -123,7 +127,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     check("an acknowledged job is lost", lost_jobs(evidence));
     check("(a) a payload began twice", began_twice(&lives));
     check("(b) a gate was opened before all were ready", opened_early(&lives, evidence));
-    let torn = torn(evidence.world, &common_starts(&lives));
+    let torn = torn(evidence.world, &common_starts(&lives, evidence));
     check("(c) a part began long after another of its round", torn_rounds(&torn));
     let whole = whole_rounds(&lives, &torn, evidence);
     check("(c) a finished job's parts did not run together", apart(&whole, evidence));
@@ -192,9 +196,10 @@ fn mistimed(
         });
         let (submitted, gates): (Vec<_>, Vec<_>) =
             known.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let together = parts.iter().filter(|(at, _)| !begins_later(evidence, *id, **at));
         let truth = Truth {
             submitted: submitted.into_iter().min()?,
-            begun: parts.values().map(|(began, ..)| *began).max()?,
+            begun: together.map(|(_, (began, ..))| *began).max()?,
             over: parts.values().map(|(_, ended, _)| *ended).max()?,
             durable: *durable,
             parts: gates,
@@ -256,10 +261,14 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
         let processors = |tag| lives.get(&tag).map_or(0, |life: &Life| life.processors);
         let parts: Vec<u32> = peers.clone().map(processors).collect();
         let asked = evidence.asked.get(&tag.job).cloned().unwrap_or_default();
-        if !asked.is_met(&parts) {
+        if asked.later.contains(&tag.component) {
+            // When it may is judged by what it was promised.
+            continue;
+        }
+        if asked.later.is_empty() && !asked.is_met(&parts) {
             found.push(format!("{tag} has peers of {parts:?} processors, not {asked:?}"));
         }
-        for peer in peers {
+        for peer in peers.filter(|peer| !asked.later.contains(&peer.component)) {
             let ready = lives.get(&peer).and_then(|life| life.ready);
             if ready.is_none_or(|ready| ready > *at) {
                 found.push(format!("{tag} was opened, but {peer} was not ready"));
@@ -274,11 +283,18 @@ type Span = (Timestamp, Timestamp, Tag);
 /// The parts of a round.
 type Parts = BTreeMap<ComponentIndex, Span>;
 
+fn begins_later(evidence: &Evidence<'_>, job: JobId, component: ComponentIndex) -> bool {
+    evidence.asked.get(&job).is_some_and(|asked| asked.later.contains(&component))
+}
+
 /// How the parts of each round began; those that are restarted alone did so with the others
 /// before.
-fn common_starts(lives: &BTreeMap<Tag, Life>) -> Starts {
+fn common_starts(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Starts {
     let mut starts = Starts::new();
-    for ((job, round, _), tag) in first_openings(lives) {
+    for ((job, round, component), tag) in first_openings(lives) {
+        if begins_later(evidence, job, component) {
+            continue;
+        }
         let life = lives.get(&tag);
         let start = life.and_then(|life| life.ready.zip(life.began.first().copied()));
         if let Some((ready, began)) = start {

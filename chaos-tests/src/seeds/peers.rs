@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::{ComponentIndex, JobId, RunnerName, SiteName, Tag};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Peer;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -25,7 +25,8 @@ const GONE: &str = "-";
 pub(super) fn draw_peers(seed: u64, number: usize, job: &DrawnJob, spec: &mut JobSpec) {
     let exists = StdRng::seed_from_u64(seed ^ PEERS).random_bool(0.5);
     let mut chance = StdRng::seed_from_u64(seed ^ PEERS ^ (number as u64 + 1).rotate_right(16));
-    if exists && !job.rare_options.apart && chance.random_bool(0.4) {
+    let together = !job.rare_options.apart && job.rare_options.last_after == DurationMs::ZERO;
+    if exists && together && chance.random_bool(0.4) {
         spec.run.runner = RunnerName::new(PARALLEL).ok();
     }
 }

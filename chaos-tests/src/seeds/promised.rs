@@ -20,6 +20,8 @@ const MANY_LOSSES: usize = 8;
 const PROMISES: u64 = 0x7072_6f6d_6973;
 /// The same for how jobs are moved and molded.
 const MOLDS: u64 = 0x6d6f_6c64_7321;
+/// The same for components that begin later.
+const LATER: u64 = 0x6c61_7465_7221;
 /// How many of the runs have promises.
 const SHARE: f64 = 0.3;
 
@@ -42,6 +44,7 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
         scenario.sweeps.iter().flat_map(super::sweeps::DrawnSweep::numbers).collect();
     let mut changes = Vec::new();
     let mut molds = StdRng::seed_from_u64(scenario.seed ^ MOLDS);
+    let mut later = StdRng::seed_from_u64(scenario.seed ^ LATER);
     for (number, at) in submitted {
         if !in_sweeps.contains(&number) && chance.random_bool(0.5) {
             let job = &mut scenario.jobs[number];
@@ -52,6 +55,7 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
             let is_divided = job.flexible.is_some();
             job.rare_options.promised = Some(draw_wish(chance, at, is_divided));
             mold(job, &mut molds);
+            spread(job, &mut later);
             if chance.random_bool(0.4) {
                 let when = at + DurationMs(chance.random_range(0..HOUR));
                 let wish = chance.random_bool(0.7).then(|| draw_wish(chance, when, is_divided));
@@ -80,6 +84,23 @@ fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
     let overhead = chance.random_range(0..=25);
     let shapes = if has_half { vec![half] } else { Vec::new() };
     job.rare_options.molding = Molding { overhead, shapes };
+}
+
+/// Lets the last component of a job begin later than the others, which takes a promise of all of it
+/// that is not moved by itself.
+fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
+    let (is_spread, after) = (chance.random_bool(0.4), chance.random_range(1..=HOUR));
+    // It may have been drawn before.
+    job.rare_options.last_after = DurationMs::ZERO;
+    let wish = job.rare_options.promised.filter(|wish| wish.reserve_after.is_none());
+    let Some(wish) = wish.filter(|_| job.components.len() > 1 && job.flexible.is_none()) else {
+        return;
+    };
+    if is_spread {
+        let (flexible, unreserved) = (false, false);
+        job.rare_options.promised = Some(ReservationWish { flexible, unreserved, ..wish });
+        job.rare_options.last_after = DurationMs(after);
+    }
 }
 
 /// Lets most of the sites promise processors.

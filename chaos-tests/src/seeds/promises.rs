@@ -102,13 +102,14 @@ pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
     let judged = evidence.jobs.values().filter(|_| evidence.clocks_apart == DurationMs::ZERO);
     let judged = judged.filter(|job| job.phase.kind() == PhaseKind::Finished);
     let mut rounds: BTreeMap<Tag, Round> = BTreeMap::new();
-    let mut begun: BTreeMap<JobId, Vec<(Timestamp, Round)>> = BTreeMap::new();
+    let mut begun: BTreeMap<JobId, Vec<Begun>> = BTreeMap::new();
     let entries = evidence.world.ledger().entries().iter();
     for entry in entries.filter(|entry| entry.tag.instance == evidence.instance) {
         match (&entry.deed, rounds.get(&entry.tag)) {
             (Deed::Opened(round, _), None) => drop(rounds.insert(entry.tag, *round)),
             (Deed::Began, Some(round)) => {
-                begun.entry(entry.tag.job).or_default().push((entry.at, *round));
+                let (component, at, round) = (entry.tag.component, entry.at, *round);
+                begun.entry(entry.tag.job).or_default().push(Begun { component, at, round });
             }
             _ => {}
         }
@@ -117,16 +118,35 @@ pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
         let begun = begun.get(&job.id).map(Vec::as_slice).unwrap_or_default();
         // A component that failed is restarted alone whenever there is a place for it.
         let all = if job.spec.run.restart_scope == RestartScope::Job { usize::MAX } else { 1 };
-        begun
-            .iter()
-            .take(all)
-            .filter_map(|(at, round)| wrongly_begun(job.id, *round, *at, evidence.windows))
+        begun.iter().enumerate().filter_map(move |(number, begun)| {
+            let offset = job.spec.offset_of(begun.component);
+            let alone = number >= all;
+            // Also then not before its time.
+            let is_judged = !alone || offset > DurationMs::ZERO;
+            is_judged.then(|| wrongly_begun(job.id, *begun, (offset, alone), evidence.windows))?
+        })
     });
     wrong.collect()
 }
 
-fn wrongly_begun(job: JobId, round: Round, at: Timestamp, promised: &Windows) -> Option<String> {
-    let StartWindow { earliest, latest } = *promised.get(&(job, round))?;
+/// A payload that began.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    component: ComponentIndex,
+    at: Timestamp,
+    round: Round,
+}
+
+/// What is wrong with when a component began that is to begin so long after the start; if it was
+/// restarted alone it may be late.
+fn wrongly_begun(
+    job: JobId,
+    Begun { at, round, .. }: Begun,
+    (offset, alone): (DurationMs, bool),
+    promised: &Windows,
+) -> Option<String> {
+    let StartWindow { earliest, latest } = promised.get(&(job, round))?.later_by(offset);
+    let latest = if alone { Timestamp(u64::MAX) } else { latest };
     let late = || (at.since(latest) > LATE_MAX).then_some("late");
     let what = (at < earliest).then_some("early").or_else(late)?;
     Some(format!("job {job} began too {what} in round {}", round.0))
@@ -142,11 +162,19 @@ mod tests {
         let window = |from| StartWindow::new(hour(from), hour(from + 1));
         // It began as promised, came to nothing, and was moved before it was placed again.
         let promised = [((job, Round(1)), window(1)), ((job, Round(2)), window(5))].into();
-        let judge = |round, at| wrongly_begun(job, Round(round), at, &promised);
+        let component = ComponentIndex(0);
+        let offset = |hours: u64| (DurationMs(hours * 3_600_000), false);
+        let judge_late = |round, at, after| {
+            let begun = Begun { component, at, round: Round(round) };
+            wrongly_begun(job, begun, offset(after), &promised)
+        };
+        let judge = |round, at| judge_late(round, at, 0);
         assert_eq!(judge(1, hour(1)), None);
         assert_eq!(judge(2, hour(5)), None);
         assert!(judge(2, hour(1)).is_some_and(|wrong| wrong.contains("too early")));
         assert!(judge(1, hour(5)).is_some_and(|wrong| wrong.contains("too late")));
         assert_eq!(judge(3, hour(1)), None, "nothing was promised to that round");
+        assert_eq!(judge_late(1, hour(3), 2), None, "as much later as was asked for");
+        assert!(judge_late(1, hour(2), 2).is_some_and(|wrong| wrong.contains("too early")));
     }
 }

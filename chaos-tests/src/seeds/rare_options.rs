@@ -72,6 +72,8 @@ pub struct RareOptions {
     pub notifies: bool,
     /// The start that it is to be promised.
     pub promised: Option<ReservationWish>,
+    /// How long after the start its last component begins.
+    pub last_after: DurationMs,
     /// How it may run otherwise, if it is flexible.
     pub molding: Molding,
     /// The reservation that it shares with others.
@@ -94,6 +96,7 @@ impl Default for RareOptions {
             max_claim_tries: None,
             notifies: false,
             promised: None,
+            last_after: DurationMs::ZERO,
             molding: Molding::default(),
             within: None,
             user: USERS[0],
@@ -133,6 +136,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             max_claim_tries: most(claims, &mut chance),
             notifies: teller.random_bool(0.2),
             promised: None,
+            last_after: DurationMs::ZERO,
             molding: Molding::default(),
             within: None,
             user: USERS[0],

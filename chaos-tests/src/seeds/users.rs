@@ -360,6 +360,9 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
         spec.run.restart_scope = RestartScope::Component;
     }
     spec.run.reservation = rare_options.promised;
+    if let Some(last) = spec.components.last_mut() {
+        last.start_after = rare_options.last_after;
+    }
     spec.run.within.clone_from(&rare_options.within);
     spec.max_placement_tries = rare_options.max_placement_tries;
     spec.max_claim_tries = rare_options.max_claim_tries;

@@ -76,9 +76,15 @@ impl ReservationWish {
         if due > latest { latest + DurationMs(1) } else { due }
     }
 
-    /// How far ahead of what its user may reserve its latest start is, if it is.
-    pub fn too_far(&self, now: Timestamp, most_ahead: Option<DurationMs>) -> Option<DurationMs> {
-        let ahead = self.window.latest.since(now);
+    /// How far ahead of what its user may reserve its latest start is, if it is; the last of its
+    /// components begins so long after that.
+    pub fn too_far(
+        &self,
+        now: Timestamp,
+        offset: DurationMs,
+        most_ahead: Option<DurationMs>,
+    ) -> Option<DurationMs> {
+        let ahead = (self.window.latest + offset).since(now);
         most_ahead.filter(|most| !self.exempt && ahead > *most).map(|_| ahead)
     }
 

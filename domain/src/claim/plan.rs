@@ -101,6 +101,11 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
     let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
     for (index, component) in job.indexed().filter(|(_, c)| c.is_claimable(now)) {
         let Some((place, need)) = place_of(job, index, field) else { continue };
+        if component.is_to_begin_later() {
+            // Its processors are promised: nothing need be idle.
+            plan.start.push(index);
+            continue;
+        }
         let staged = component.restart.as_ref().filter(|r| r.step == RestartStep::Staged);
         let staged = staged.filter(|_| !field.waited_lately(job, index));
         let idle = staged.and_then(|_| field.idle_at(&place));

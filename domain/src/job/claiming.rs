@@ -132,8 +132,7 @@ impl Job {
         match self.phase {
             Phase::Placed { .. } => true,
             Phase::Claiming { .. } => {
-                self.components.iter().any(|c| matches!(c.run, Run::Idle))
-                    && !self.components.iter().any(|c| c.given_back)
+                self.unclaimed().next().is_some() && !self.components.iter().any(|c| c.given_back)
             }
             Phase::Running { .. } => self.components.iter().any(Component::awaits_restart),
             _ => false,
@@ -142,7 +141,10 @@ impl Job {
 
     /// Components that have no processors yet and wait for them.
     pub fn unclaimed(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
-        self.indexed().filter(|(_, c)| matches!(c.run, Run::Idle)).map(|(index, _)| index)
+        let runs = matches!(self.phase, Phase::Running { .. });
+        let waits = move |index| runs || !self.begins_later(index);
+        let idle = self.indexed().filter(|(_, c)| matches!(c.run, Run::Idle));
+        idle.map(|(index, _)| index).filter(move |index| waits(*index))
     }
 
     /// Whether a component that is restarted alone waits for its input.

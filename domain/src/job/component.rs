@@ -37,7 +37,8 @@ pub struct Component {
     pub collected: Vec<Collected>,
     /// Its latest attempt whose payload began, of this round or an earlier one.
     pub began: Option<Began>,
-    /// It failed while the job ran, and is restarted alone; until its payload begins anew.
+    /// It failed while the job ran, and is restarted alone; until its payload begins anew. Or it
+    /// begins later than the others, and its job has started without it.
     pub restart: Option<Restart>,
     /// The last moment at which its payload may begin with the others of its round, by its
     /// site's clock; known once the start is decided.
@@ -92,7 +93,7 @@ impl Component {
     }
 }
 
-/// A component on its way to run again, while the others go on.
+/// A component on its way to run again, or for the first time, while the others go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restart {
     /// How far it is.

@@ -63,7 +63,11 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
                 attempt: component.attempt,
                 origin: component.origin_of(component.attempt),
                 site: placement.site.clone(),
-                resources: job.resources_of(index)?,
+                // What is promised to it is nobody else's, and not in use before.
+                resources: match waits_for_start(component) {
+                    true => Resources::default(),
+                    false => job.resources_of(index)?,
+                },
                 visible_from: visible_from(&component.run),
                 live: lives(component),
                 awaited: (awaited && !component.waits_at_site()) || component.restart.is_some(),
@@ -76,6 +80,11 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
 /// It is restarted alone, and has a site for that.
 fn is_placed_again(component: &Component) -> bool {
     component.restart.as_ref().is_some_and(|restart| restart.step != RestartStep::ToPlace)
+}
+
+/// Its job has started without it, and its processors are not claimed yet.
+fn waits_for_start(component: &Component) -> bool {
+    component.is_to_begin_later() && matches!(component.run, Run::Idle)
 }
 
 /// It is restarted alone, and nobody knows where yet.

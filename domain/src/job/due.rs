@@ -98,13 +98,13 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
                 }
             }
             Phase::Claiming { .. } => claiming(component, now, &mut push),
-            Phase::Starting { .. } => opening(component, now, &mut push),
+            Phase::Starting { .. } => opening(job, index, now, &mut push),
             Phase::Aborting { .. } => aborting(component, now, &mut push),
             Phase::Collecting { .. } => collecting(job, index, component, &mut push),
             Phase::Running { .. } if component.given_back => aborting(component, now, &mut push),
             Phase::Running { .. } => {
                 claiming(component, now, &mut push);
-                opening(component, now, &mut push);
+                opening(job, index, now, &mut push);
             }
             Phase::Queued { .. }
             | Phase::Placed { .. }
@@ -125,9 +125,11 @@ fn claiming(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectK
 }
 
 /// A gate is opened for who waits there, as its site has said since we were away, and can still
-/// begin with the others.
-fn opening(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
-    if component.run.is_confirmed_ready() && component.past_start(now) == DurationMs::ZERO {
+/// begin with the others; for who begins later once its time has come.
+fn opening(job: &Job, index: ComponentIndex, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
+    let Some(component) = job.components.get(index.0 as usize) else { return };
+    let is_late = component.past_start(now) > DurationMs::ZERO;
+    if component.run.is_confirmed_ready() && !is_late && !job.is_too_early(index, now) {
         push(EffectKind::OpenGate);
     }
 }
@@ -198,7 +200,11 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
             let overdue = job.components.iter().filter_map(|c| overdue_at(job, c, parameters));
             let looks = overdue
                 .map(|time| if now < time { time } else { now + parameters.look_up_interval });
-            looks.chain(job.components.iter().filter_map(|c| restart_ends(c, parameters))).min()
+            let opens = job.indexed().filter(|(_, c)| c.run.is_confirmed_ready());
+            let opens = opens.filter(|(index, _)| job.is_too_early(*index, now));
+            let opens = opens.filter_map(|(index, _)| job.begins_at(index));
+            let ends = job.components.iter().filter_map(|c| restart_ends(c, parameters));
+            looks.chain(ends).chain(opens).min()
         }
         Phase::Aborting { .. }
         | Phase::Collecting { .. }

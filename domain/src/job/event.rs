@@ -267,7 +267,7 @@ pub enum Happened {
         /// When, by its site's clock, where the site says so.
         began_at: Option<Timestamp>,
     },
-    /// All payloads have begun.
+    /// All payloads have begun but those that begin later.
     JobStarted,
     /// An attempt is over.
     AttemptEnded {

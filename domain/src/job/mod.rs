@@ -15,6 +15,7 @@ pub mod due;
 pub mod event;
 pub mod evolve;
 mod footprint;
+mod later;
 mod packed;
 pub mod parameters;
 mod program;

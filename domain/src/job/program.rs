@@ -117,6 +117,7 @@ mod tests {
             outputs: Vec::new(),
             at: at.into(),
             restart: None,
+            start_after: crate::units::DurationMs::ZERO,
         }
     }
 

@@ -16,6 +16,7 @@ use crate::sparse::Sparse;
 use crate::units::DurationMs;
 
 pub use super::chunk::Feed;
+pub use super::later::InvalidOffset;
 pub use super::packed::PackedProgram;
 pub use super::program::ProgramAtSite;
 pub use super::request::{Flexible, Request};
@@ -117,6 +118,8 @@ pub struct ComponentSpec {
     pub at: BTreeMap<Where, Override>,
     /// What differs when it is started again after every payload of the job had begun.
     pub restart: Option<Box<Override>>,
+    /// It begins so long after the start of its job; zero: with it.
+    pub start_after: DurationMs,
 }
 
 /// What a component runs. None of it is interpreted by a shell but `setup`.
@@ -317,6 +320,8 @@ pub enum SpecError {
     #[error(transparent)]
     Reservation(#[from] InvalidWish),
     #[error(transparent)]
+    Offset(#[from] InvalidOffset),
+    #[error(transparent)]
     Molding(#[from] InvalidMolding),
     #[error(transparent)]
     Preferences(#[from] InvalidPreferences),
@@ -350,6 +355,7 @@ impl JobSpec {
         self.validate_run()?;
         self.validate_reservation()?;
         self.validate_flexible()?;
+        self.validate_offsets(limits)?;
         self.validate_preferences()?;
         self.validate_molding(limits)
     }

@@ -108,7 +108,7 @@ pub enum Phase {
         /// When it was decided.
         since: Timestamp,
     },
-    /// All payloads have begun.
+    /// All payloads have begun but those that begin later.
     Running {
         /// When the last one was seen to have begun.
         since: Timestamp,

@@ -39,10 +39,10 @@ pub const TRANSITIONS: &[Transition] = table! {
     Placed ComponentsClaimed Claiming: "it is time to claim, and enough components could start now (T < 1)";
     Placed RoundAborted Aborting: "input is lost, the site is being drained, or a user cancels while reservations are held, or gives them back";
     Placed JobCancelled Cancelled: "a user cancels";
-    Claiming GoDecided Starting: "all wait at their gates and all input is there";
+    Claiming GoDecided Starting: "all that begin together wait at their gates and all input is there";
     Claiming ClaimReturned Placed: "what was claimed was given back, and there is time for another try";
     Claiming RoundAborted Aborting: "processors are not had in time, a site fails, a payload cannot start, input is lost, drain, cancel, a reservation is given back";
-    Starting JobStarted Running: "all payloads have begun";
+    Starting JobStarted Running: "all payloads that begin together have begun";
     Starting RoundAborted Aborting: "one has not begun within go_grace of the others, fails, or its site is silent; cancel";
     Running PayloadsSucceeded Collecting: "all payloads succeeded";
     Running RoundAborted Aborting: "a payload or a site fails, a site is silent, the wall time is long over; cancel";

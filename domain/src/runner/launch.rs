@@ -7,6 +7,7 @@ use crate::ids::{Attempt, ComponentIndex, SiteName};
 use crate::job::spec::{ComponentSpec, ProgramAtSite};
 use crate::job::state::Job;
 use crate::labels::Labels;
+use crate::units::DurationMs;
 
 /// What an attempt is started with. Its runner adds to it what its programs are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,10 +60,12 @@ impl Launch {
 impl Job {
     /// Whether every one of its payloads is known to have begun before. Until then every
     /// start is a first one: components that work together must not disagree on it. A
-    /// flexible job that was started is restarted also with another split.
+    /// flexible job that was started is restarted also with another split. Who begins later
+    /// than the start has not begun by that.
     pub fn is_restarted(&self) -> bool {
         let mut components = self.components.iter();
-        self.instants.started.is_some()
+        let all_begin_at_start = self.spec.longest_offset() == DurationMs::ZERO;
+        (all_begin_at_start && self.instants.started.is_some())
             || (!self.components.is_empty() && components.all(|c| c.began.is_some()))
     }
 }

@@ -61,6 +61,7 @@ impl ComponentDocument {
             output: Vec::new(),
             at: BTreeMap::new(),
             restart: None,
+            start_after: None,
         }
     }
 }

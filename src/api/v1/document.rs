@@ -237,6 +237,12 @@ pub struct ComponentDocument {
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
+    /// It begins so long after the start that its job is promised (`[reservation]`), and its
+    /// processors are reserved as much later. With the start if left out, as at least one
+    /// component must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "10m")]
+    pub start_after: Option<Length>,
     /// Processors that it needs. Left out: what `nodes` and `tasks_per_node` make.
     #[serde(default, deserialize_with = "number::positive", skip_serializing_if = "is_zero")]
     #[schema(minimum = 1)]

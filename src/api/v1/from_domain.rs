@@ -145,6 +145,9 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
         report.since = Some(Instant(restart.since));
         report.detail = Some(restart_detail(restart.step).into());
     }
+    if let Some(detail) = later_detail(job, index, state) {
+        report.detail = Some(detail);
+    }
     Some(report)
 }
 
@@ -186,6 +189,18 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
             report.detail = ending_detail(how);
         }
     }
+}
+
+/// When a component is to begin that does not begin with the others.
+fn later_detail(job: &Job, index: ComponentIndex, state: &Component) -> Option<String> {
+    let waits = !job.is_final() && (state.is_to_begin_later() || state.restart.is_none());
+    if !waits || !job.begins_later(index) || !matches!(state.run, Run::Idle) {
+        return None;
+    }
+    Some(match job.begins_at(index) {
+        Some(at) => format!("begins at {}, later than the others", Instant(at)),
+        None => format!("begins {} after the others", job.spec.offset_of(index)),
+    })
 }
 
 fn restart_detail(step: RestartStep) -> &'static str {

@@ -186,6 +186,7 @@ fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentS
             .map(exact)?,
         at: at.collect::<Result<_, SpecProblem>>()?,
         restart: restart.transpose()?.map(Box::new),
+        start_after: document.start_after.map(|after| after.0).unwrap_or_default(),
     })
 }
 
@@ -370,6 +371,7 @@ impl From<&ComponentSpec> for ComponentDocument {
             output: spec.outputs.iter().map(OutputDocument::from).collect(),
             at: at.map(|(place, change)| (Place(place.clone()), change.into())).collect(),
             restart: spec.restart.as_deref().map(OverrideDocument::from),
+            start_after: Some(Length(spec.start_after)).filter(|it| it.0 > DurationMs::ZERO),
         }
     }
 }

@@ -126,6 +126,36 @@ fn a_specification_is_shown_as_a_document_that_means_the_same() {
 }
 
 #[test]
+fn a_component_may_begin_so_long_after_the_start_of_its_job() {
+    let text = r#"
+wall_time = "1h"
+[reservation]
+earliest = "2030-01-01T00:00:00Z"
+[[component]]
+name = "model"
+processors = 2
+executable = "/bin/true"
+[[component]]
+name = "movie"
+start_after = "10m"
+processors = 2
+executable = "/bin/true"
+"#;
+    let spec = parse(text, Format::Toml).unwrap().into_spec().unwrap();
+    spec.validate(&SpecLimits::default()).unwrap();
+    let offsets: Vec<DurationMs> = spec.components.iter().map(|one| one.start_after).collect();
+    assert_eq!(offsets, [DurationMs::ZERO, DurationMs::from_secs(600)]);
+    let shown = toml::to_string(&JobDocument::from(&spec)).unwrap();
+    assert_eq!(parse(&shown, Format::Toml).unwrap().into_spec().unwrap(), spec);
+    let declined = text.replace("[reservation]", "[reservation]\nwanted = \"no\"");
+    let declined = parse(&declined, Format::Toml).unwrap().into_spec().unwrap();
+    let error = declined.validate(&SpecLimits::default()).unwrap_err().to_string();
+    for words in ["\"movie\"", "`start_after`", "wanted = \"always\"", "--start"] {
+        assert!(error.contains(words), "{words} is not in {error}");
+    }
+}
+
+#[test]
 fn the_three_notations_say_the_same() {
     let json = parse(SMALL_JSON, Format::Json).unwrap();
     let toml =

@@ -157,6 +157,7 @@ impl Draw {
             outputs: self.some(|draw| Output { path: draw.path(), collect: draw.collect() }),
             at: self.some(|draw| (draw.place(), draw.change())),
             restart: self.maybe(Self::change).map(Box::new),
+            start_after: DurationMs(self.n64()),
         }
     }
 

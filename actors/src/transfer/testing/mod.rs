@@ -396,6 +396,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         outputs: Vec::new(),
         at: BTreeMap::new(),
         restart: None,
+        start_after: DurationMs::ZERO,
     };
     let spec = JobSpec {
         name: None,

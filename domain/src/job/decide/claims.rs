@@ -157,7 +157,7 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
         Run::AtGate { .. } => (true, acquisition.max_hold(claims)),
         _ => (false, acquisition.ready_within(claims)),
     };
-    let all = draft.job.components.iter().all(|c| matches!(c.run, Run::AtGate { .. }));
+    let all = draft.job.begin_together().all(|(_, c)| matches!(c.run, Run::AtGate { .. }));
     drop(late);
     if holds && acquisition.is_queued() {
         queued::give_back(draft, index, limit);

@@ -11,6 +11,7 @@ use crate::job::event::Happened;
 use crate::job::spec::{Collect, OnUnreachable};
 use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Job, Phase, Reservation, Run};
 use crate::planted::{Bug, bug};
+use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 
 /// Takes in what others know.
@@ -103,7 +104,10 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
 fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
     let runs = matches!(component.run, Run::Running { .. }) && !bug(Bug::LeaveRestarted);
     let unopened = !runs && !matches!(component.run, Run::AtGate { .. } | Run::Opened { .. });
-    let not_begun = draft.job.start_at.is_none() || (component.restart.is_some() && unopened);
+    // Elsewhere it goes alone; else its round is lost with it.
+    let alone = draft.job.spec.run.restart_scope == RestartScope::Component;
+    let restarts = alone && component.restart.is_some();
+    let not_begun = draft.job.start_at.is_none() || (restarts && unopened);
     if not_begun || bug(Bug::AbandonEarly) {
         return Some(DurationMs::ZERO);
     }
@@ -226,7 +230,7 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     let ready = |c: &Component| c.run.is_confirmed_ready() && !c.given_back;
     let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
     let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, Run::Idle);
-    let all = early || draft.job.components.iter().all(|c| ready(c) || unclaimed(c));
+    let all = early || draft.job.begin_together().all(|(_, c)| ready(c) || unclaimed(c));
     let early_for = draft.job.promised_start().unwrap_or_default();
     let early_for = early_for.since(draft.now + draft.parameters.go_lead);
     if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) && early_for == DurationMs::ZERO {
@@ -254,7 +258,8 @@ fn go_lead(draft: &Draft<'_>) -> DurationMs {
 fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
     let begun = |c: &Component| c.run.has_begun();
     let early = bug(Bug::RunEarly) && draft.job.components.iter().any(begun);
-    let missing = draft.job.indexed().find(|(_, c)| !early && !begun(c)).map(|(index, _)| index);
+    let missing = draft.job.begin_together().find(|(_, c)| !early && !begun(c));
+    let missing = missing.map(|(index, _)| index);
     match missing {
         None => match common_start::torn(draft) {
             None => draft.emit(Happened::JobStarted),
@@ -270,10 +275,9 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
             // Later than that nobody was here to open gates: not the fault of any site.
             let grace = draft.parameters.go_grace;
             let here = draft.now < since + grace + grace && missed_by < grace;
-            for index in draft.indexes() {
-                if here && !draft.job.components[index.0 as usize].run.has_begun() {
-                    abort::charge(draft, index, "did not begin after its gate was to open".into());
-                }
+            let together = draft.job.begin_together().filter(|(_, c)| here && !begun(c));
+            for index in together.map(|(index, _)| index).collect::<Vec<_>>() {
+                abort::charge(draft, index, "did not begin after its gate was to open".into());
             }
             abort::abort(draft, AbortCause::StartMissed { component });
         }

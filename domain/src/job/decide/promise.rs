@@ -8,6 +8,7 @@ use crate::job::decide::reserving::{place, start_window};
 use crate::job::event::Happened;
 use crate::job::state::{AbortCause, AfterAbort, Phase, Reservation};
 use crate::reserve::{Coallocation, Standing};
+use crate::units::DurationMs;
 
 /// A user wants another start, or none.
 pub(super) fn change(
@@ -27,6 +28,11 @@ pub(super) fn change(
         unreserved: wish.unreserved || claims,
         ..wish
     });
+    let (offset, most_ahead) =
+        (draft.job.spec.longest_offset(), draft.parameters.reservation_ahead);
+    if offset > DurationMs::ZERO {
+        check_spread(wish.as_ref())?;
+    }
     match wish {
         None => drop_it(draft, by),
         Some(_) if present.is_none() => {
@@ -38,13 +44,30 @@ pub(super) fn change(
         Some(wish) if wish.window.latest < draft.now => {
             Err(Rejection::Impossible("the latest start that is wanted has passed"))
         }
-        Some(wish) if wish.too_far(draft.now, draft.parameters.reservation_ahead).is_some() => {
+        Some(wish) if wish.too_far(draft.now, offset, most_ahead).is_some() => {
             Err(Rejection::Impossible(
                 "the latest start that is wanted is further ahead than users may reserve \
                  (`reservations.most_ahead`); give an earlier one, or ask an operator",
             ))
         }
         Some(wish) => move_it(draft, wish, by),
+    }
+}
+
+/// Whether a job whose components do not all begin at its start could have this.
+fn check_spread(wish: Option<&ReservationWish>) -> Result<(), Rejection> {
+    match wish {
+        None => Err(Rejection::Impossible(
+            "components of it begin later than the others (`start_after`), which takes a promised \
+             start; move that, or cancel the job",
+        )),
+        Some(wish) if wish.flexible || wish.unreserved || wish.reserve_after.is_some() => {
+            Err(Rejection::Impossible(
+                "components of it begin later than the others (`start_after`): it is promised one \
+                 start as a whole, which is not moved by itself",
+            ))
+        }
+        Some(_) => Ok(()),
     }
 }
 
@@ -115,7 +138,7 @@ fn look_beside(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Res
     let old = &reservation.search.job;
     // What it lasts for: as before, with another tolerance.
     let parts = old.parts.iter().cloned().map(|mut part| {
-        let rest = crate::units::DurationMs(part.length.0.saturating_sub(old.tolerance.0));
+        let rest = DurationMs(part.length.0.saturating_sub(old.tolerance.0));
         part.length = rest + tolerance;
         part
     });

@@ -120,7 +120,7 @@ fn wanted(
         let component = ComponentIndex(index as u32);
         let resources = job.spec.components[index].resources.countable();
         let sites = placements.iter().map(|placement| placement.site.clone()).collect();
-        Part { component, resources, length, sites, offset: DurationMs::ZERO }
+        Part { component, resources, length, sites, offset: job.spec.offset_of(component) }
     };
     let reserved = candidates.iter().enumerate().filter(|(_, sites)| !sites.is_empty());
     let mut parts: Vec<Part> = reserved.map(part).collect();
@@ -261,7 +261,9 @@ fn has_ended(reservation: &Reservation, now: Timestamp) -> bool {
 pub(super) fn place(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let Some(placements) = reservation.and_then(Reservation::placements) else { return };
-    let begins = placements.iter().filter_map(|p| Some(p.acquisition.promised()?.from));
+    let begins = (0..).map(ComponentIndex).zip(&placements).filter_map(|(index, placement)| {
+        Some(placement.acquisition.promised()?.from - draft.job.spec.offset_of(index))
+    });
     let begins = begins.max().unwrap_or(draft.now);
     // Until then what is not reserved may become idle.
     let claims_for = reservation.map(Reservation::claims_for).unwrap_or_default();

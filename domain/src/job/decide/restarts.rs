@@ -57,9 +57,10 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
             draft.emit(Happened::ComponentMoved { component, placement });
         }
     }
+    let now = draft.now;
     let can_start = |component: &Component| {
         let restart = component.restart.as_ref();
-        component.awaits_restart() && restart.is_some_and(|r| r.step == RestartStep::Staged)
+        component.is_claimable(now) && restart.is_some_and(|r| r.step == RestartStep::Staged)
     };
     let mut components = attempt.start;
     components.retain(|index| draft.component(*index).is_some_and(can_start));
@@ -67,7 +68,6 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
         let preempting = attempt.preempting;
         draft.emit(Happened::ComponentsClaimed { components, preempting });
     }
-    let now = draft.now;
     let waiting = draft.job.indexed().find(|(_, component)| component.is_claimable(now));
     if let Some((component, _)) = waiting {
         let name = draft.job.name_of(component).unwrap_or_default();
@@ -132,10 +132,13 @@ fn give_up(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
 
 /// Leaves a site that is being emptied with what is not claimed there yet.
 pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), Rejection> {
+    // What was promised is still kept, and to give it up would end what runs.
+    let stays = draft.job.spec.run.restart_scope == RestartScope::Job;
     let placed = |component: &Component| {
         let restart = component.restart.as_ref();
         let there = component.placement.as_ref().is_some_and(|placement| placement.site == *site);
         there
+            && !stays
             && matches!(component.run, Run::Idle)
             && restart.is_some_and(|restart| restart.step != RestartStep::ToPlace)
     };

@@ -1,6 +1,6 @@
 //! Attempts, from their submission to their end.
 
-use super::cost::count_waste_of;
+use super::cost::{count_gain_of, count_waste_of};
 use super::{renew, with};
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::event::Happened;
@@ -53,6 +53,10 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         }),
         Happened::GateOpened { component } => with(job, *component, |c| open(c, at)),
         Happened::ComponentBegan { component, began_at } => {
+            let state = job.components.get(component.0 as usize);
+            if state.is_some_and(Component::is_to_begin_later) {
+                count_gain_of(job, *component);
+            }
             count_waste_of(job, *component, at);
             with(job, *component, |c| begin(c, *began_at, at));
         }

@@ -23,6 +23,15 @@ pub(super) fn count_gain(job: &mut Job) {
     instants.gained_processor_ms = instants.gained_processor_ms.saturating_add(gained);
 }
 
+/// The same for one that begins later than the others, once it begins.
+pub(super) fn count_gain_of(job: &mut Job, index: ComponentIndex) {
+    let held = job.components.get(index.0 as usize).and_then(|component| component.held_since);
+    let Some((placed, held)) = job.instants.placed.zip(held) else { return };
+    let gained = u64::from(job.processors_of(index)).saturating_mul(held.since(placed).0);
+    let instants = &mut job.instants;
+    instants.gained_processor_ms = instants.gained_processor_ms.saturating_add(gained);
+}
+
 /// What all components hold without a payload, until now.
 pub(super) fn count_waste(job: &mut Job, at: Timestamp) {
     for index in (0..job.components.len()).map(|index| ComponentIndex(index as u32)) {

@@ -102,6 +102,7 @@ fn fail(job: &mut Job, reason: &Arc<str>, at: Timestamp) {
 fn start(job: &mut Job, at: Timestamp) {
     job.phase = Phase::Running { since: at };
     job.instants.started = Some(at);
+    job.set_off_later(at);
 }
 
 fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {

@@ -47,6 +47,8 @@ fn fail(
     at: Timestamp,
 ) {
     count_cause(job, why);
+    // One that was to begin later is still not needed before.
+    let not_before = not_before.max(job.claims_alone_from(index));
     with(job, index, |component| {
         let tries = component.restart.as_ref().map_or(0, |restart| restart.tries + 1);
         let step = RestartStep::ToPlace;

@@ -19,9 +19,9 @@ pub use split::{Anew, Split};
 pub use unreserved::Unreserved;
 
 use crate::acquire::{Acquisition, Promised, ReservationWish};
-use crate::ids::ReservationName;
+use crate::ids::{ComponentIndex, ReservationName};
 use crate::job::parameters::JobParameters;
-use crate::job::state::{Job, Phase};
+use crate::job::state::{Component, Job, Phase};
 use crate::placed::Placement;
 use crate::reserve::{Ask, Failure, Outcome, Part, Reserved, Search, Serial, Standing};
 use crate::units::{DurationMs, Timestamp};
@@ -272,13 +272,16 @@ impl Job {
         next.map(|next| next + reservation.lead)
     }
 
-    /// When the last of its reservations begins, if its components have any.
+    /// When the last of its reservations begins, if its components have any: of one that begins
+    /// later, when those of the others may begin at the latest that fit it.
     pub fn reservations_begin(&self) -> Option<Timestamp> {
-        let promised = self.components.iter().filter_map(|c| c.acquisition().promised());
-        promised.map(|promised| promised.from).max()
+        let begins = |(index, component): (ComponentIndex, &Component)| {
+            Some(component.acquisition().promised()?.from - self.spec.offset_of(index))
+        };
+        self.indexed().filter_map(begins).max()
     }
 
-    /// When its payloads are to begin: when the last reservation has begun and all could come to
+    /// When its payloads are to begin that begin together: when the last reservation has begun and all could come to
     /// their gates, but within what the user accepts.
     pub fn promised_start(&self) -> Option<Timestamp> {
         Some(self.start_after(self.reservations_begin()?))

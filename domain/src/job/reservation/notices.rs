@@ -120,8 +120,8 @@ impl Job {
 }
 
 impl Reservation {
-    /// When the last of what it holds begins.
+    /// When the last of what it holds begins, if all began together.
     fn begins(&self) -> Option<Timestamp> {
-        self.search.reserved().iter().flatten().map(|held| held.start).max()
+        self.parts().filter_map(|(part, held)| Some(held?.start - part.offset)).max()
     }
 }

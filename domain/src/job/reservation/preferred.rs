@@ -84,8 +84,11 @@ impl JobSpec {
         let window = begin_window(accepted, parameters, outlook.now);
         let lease = Lease::new(self.wall_time, window, tolerance, parameters);
         let ranked = candidates.iter_mut().enumerate().map(|(index, placements)| {
+            let index = ComponentIndex(index as u32);
+            let window = lease.window.later_by(self.offset_of(index));
+            let lease = Lease { window, ..lease };
             let look = Look { preferences, lease, outlook, parameters };
-            let mut ranking = look.ranking(self, ComponentIndex(index as u32), placements);
+            let mut ranking = look.ranking(self, index, placements);
             let order = ranking.arrange();
             *placements = order.iter().map(|index| placements[*index].clone()).collect();
             ranking

@@ -156,6 +156,7 @@ wire_struct!(ComponentSpec = spec::ComponentSpec {
     outputs: Vec<Output>,
     at: Vec<(Where, Override)>,
     restart: Option<Override>,
+    start_after: u64,
 });
 
 wire_struct!(Resources = resources::Resources {

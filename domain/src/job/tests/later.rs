@@ -1,0 +1,299 @@
+//! Components that begin later than the others of their job.
+
+use std::sync::Arc;
+
+use super::reservations::Story;
+use super::world::{key, site, spec};
+use crate::acquire::ReservationWish;
+use crate::claim::{ClaimField, ClaimTry, Place, Victim, plan_claim};
+use crate::ids::{ComponentIndex, LrmId};
+use crate::job::command::{
+    ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
+};
+use crate::job::demands::holdings;
+use crate::job::due::{EffectKind, next_wake};
+use crate::job::spec::{InvalidOffset, JobSpec, SpecError, SpecLimits};
+use crate::job::state::{Job, PhaseKind};
+use crate::placed::Placement;
+use crate::reserve::StartWindow;
+use crate::resources::Resources;
+use crate::runner::RestartScope;
+use crate::units::{DurationMs, Timestamp};
+
+const MINUTE: DurationMs = DurationMs::from_secs(60);
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const LATE: usize = 1;
+
+/// Two components, of which the second begins ten minutes after the first, as is promised.
+fn promised(change: impl FnOnce(&mut JobSpec)) -> Story {
+    let mut story = Story::flexible(2, HOUR, 2, false);
+    let mut spec = JobSpec::clone(&story.world.job.spec);
+    spec.components[LATE].start_after = DurationMs(10 * MINUTE.0);
+    change(&mut spec);
+    story.world.job.spec = Arc::new(spec);
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    story
+}
+
+/// The same once the first runs.
+fn started(change: impl FnOnce(&mut JobSpec)) -> Story {
+    let mut story = promised(change);
+    story.world.now = story.start() - story.world.parameters.reservation_lead;
+    assert_eq!(story.world.claim_all(ExternalState::default()), ["ComponentsClaimed"]);
+    accept(&mut story, 0);
+    story.world.see(0, Sighting::Ready("node1".into()));
+    let start = story.start();
+    story.sleep_until(start);
+    assert_eq!(story.world.phase(), PhaseKind::Starting);
+    story.world.see(0, Sighting::Begun("node1".into()));
+    assert_eq!(story.world.phase(), PhaseKind::Running);
+    story
+}
+
+fn accept(story: &mut Story, index: usize) {
+    story.world.submit(index, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+}
+
+/// The late one is claimed as soon as it may be.
+fn claim_late(story: &mut Story) {
+    story.world.now = story.world.job.claim_time(&story.world.parameters).unwrap();
+    assert_eq!(story.world.look(Inputs::Unknown), ["ComponentsClaimed"]);
+    accept(story, LATE);
+}
+
+fn begins(story: &Story) -> Timestamp {
+    story.world.job.begins_at(ComponentIndex(LATE as u32)).unwrap()
+}
+
+#[test]
+fn a_component_that_begins_later_has_no_part_in_the_common_start() {
+    let story = promised(|_| ());
+    let (job, parameters) = (&story.world.job, &story.world.parameters);
+    assert_eq!(job.promised_start(), Some(story.start()));
+    let from = |index: usize| job.components[index].acquisition().promised().unwrap().from;
+    assert_eq!(from(LATE), from(0) + DurationMs(10 * MINUTE.0));
+    assert_eq!(job.unclaimed().collect::<Vec<_>>(), [ComponentIndex(0)]);
+    assert_eq!(job.claim_time(parameters), Some(from(0)));
+
+    let story = started(|_| ());
+    let late = &story.world.job.components[LATE];
+    assert!(late.run.as_str() == "idle" && late.is_to_begin_later());
+    assert_eq!(story.world.due(), []);
+}
+
+#[test]
+fn it_is_claimed_in_its_own_reservation_and_begins_when_its_time_has_come() {
+    let mut story = started(|_| ());
+    let at = begins(&story);
+    assert_eq!(at, story.start() + DurationMs(10 * MINUTE.0));
+    let lead = story.world.parameters.reservation_lead;
+    assert_eq!(story.world.job.claim_time(&story.world.parameters), Some(at - lead));
+    story.world.pass(60);
+    assert_eq!(story.world.look(Inputs::Unknown), Vec::<&str>::new(), "it is too early");
+    claim_late(&mut story);
+    story.world.see(LATE, Sighting::Ready("node2".into()));
+    assert_eq!(story.world.due(), [], "its gate stays shut");
+    let (job, parameters, now) = (&story.world.job, &story.world.parameters, story.world.now);
+    assert_eq!(next_wake(job, parameters, now), Some(at));
+    story.world.now = at;
+    assert_eq!(story.world.due(), [EffectKind::OpenGate]);
+    assert!(!story.world.job.is_restarted(), "none of it has run before");
+    story.world.see(LATE, Sighting::Begun("node2".into()));
+    assert_eq!(story.world.job.components[LATE].run.as_str(), "running");
+}
+
+#[test]
+fn the_job_is_done_once_the_late_one_is_and_gives_all_back() {
+    let mut story = started(|_| ());
+    story.world.see(0, Sighting::Succeeded);
+    assert_eq!((story.world.phase(), story.held().len()), (PhaseKind::Running, 2));
+    claim_late(&mut story);
+    story.world.see(LATE, Sighting::Ready("node2".into()));
+    story.world.now = begins(&story);
+    story.world.see(LATE, Sighting::Begun("node2".into()));
+    assert!(story.world.job.components[LATE].restart.is_none());
+    story.world.see(LATE, Sighting::Succeeded);
+    assert_eq!(story.world.phase(), PhaseKind::Collecting);
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Finished);
+    assert!(story.held().is_empty());
+}
+
+#[test]
+fn what_the_late_one_holds_before_it_begins_counts_as_wasted() {
+    let mut story = started(|_| ());
+    let placed = story.world.job.instants.placed.unwrap();
+    let before = story.world.job.instants.gained_processor_ms;
+    claim_late(&mut story);
+    story.world.see(LATE, Sighting::Ready("node2".into()));
+    let (held, wasted) = (story.world.now, story.world.job.instants.wasted_processor_ms);
+    story.world.now = begins(&story);
+    story.world.see(LATE, Sighting::Begun("node2".into()));
+    let instants = &story.world.job.instants;
+    assert_eq!(instants.wasted_processor_ms - wasted, 2 * story.world.now.since(held).0);
+    assert_eq!(instants.gained_processor_ms - before, 2 * held.since(placed).0);
+}
+
+#[test]
+fn a_lost_reservation_of_the_late_one_gives_up_the_round_and_the_others() {
+    let mut story = started(|_| ());
+    claim_late(&mut story);
+    let names = story.world.see(LATE, Sighting::Taken("its lease is gone".into()));
+    assert_eq!(names, ["AttemptEnded", "RoundAborted"]);
+    assert!(story.world.job.components[LATE].restart.is_none());
+    story.world.see(0, Sighting::Vanished("ended".into()));
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Queued);
+    assert!(story.held().is_empty());
+}
+
+#[test]
+fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
+    let mut story = started(|spec| spec.run.restart_scope = RestartScope::Component);
+    let at = begins(&story);
+    let names = story.world.tell(JobCommand::LeaveSite(site(0)));
+    let late_site = story.world.job.components[LATE].placement.as_ref().unwrap().site.clone();
+    if late_site != site(0) {
+        assert_eq!(names, Err(Rejection::Stale));
+        story.world.tell(JobCommand::LeaveSite(late_site)).unwrap();
+    }
+    let lead = story.world.parameters.reservation_lead;
+    assert_eq!(story.world.job.claim_time(&story.world.parameters), Some(at - lead));
+    story.world.now = at - lead;
+    let index = ComponentIndex(LATE as u32);
+    let placement = Placement { site: site(3), ..story.world.placements(0)[LATE].clone() };
+    let (round, moves) = (story.world.job.round, vec![(index, placement)]);
+    let attempt = ClaimTry { round, start: vec![index], moves, preempting: Vec::new() };
+    story.world.tell(JobCommand::Claim(attempt, ExternalState::default())).unwrap();
+    accept(&mut story, LATE);
+    story.world.see(LATE, Sighting::Ready("node3".into()));
+    assert_eq!(story.world.due(), []);
+    story.world.now = at;
+    assert_eq!(story.world.due(), [EffectKind::OpenGate]);
+}
+
+#[test]
+fn a_site_that_is_being_emptied_keeps_who_is_promised_a_later_begin() {
+    let mut story = started(|_| ());
+    let late = story.world.job.components[LATE].placement.as_ref().unwrap().site.clone();
+    let leaves = story.world.tell(JobCommand::LeaveSite(late.clone()));
+    assert_eq!(leaves, Err(Rejection::Stale), "others run, and would be ended");
+    let held = holdings(&story.world.job);
+    let held = held.iter().find(|held| held.component.0 as usize == LATE).unwrap();
+    assert!(held.site == late && !held.live, "it is not empty yet");
+    assert_eq!(held.resources, Resources::default(), "nothing of it is in use yet");
+}
+
+#[test]
+fn a_silent_site_of_the_late_one_is_waited_for_as_that_of_the_others() {
+    let mut story = started(|_| ());
+    claim_late(&mut story);
+    let unreachable = vec![(ComponentIndex(LATE as u32), story.world.now)];
+    let external = ExternalState { unreachable, ..ExternalState::default() };
+    assert_eq!(story.world.tell(JobCommand::Look(external)).unwrap(), Vec::<&str>::new());
+    let limit = story.world.parameters.claim_timeout;
+    story.world.now = story.world.now + limit;
+    let names = story.world.tell(JobCommand::Look(ExternalState::default())).unwrap();
+    assert_eq!(names, ["RoundAborted"], "its processors were not had in time");
+}
+
+#[test]
+fn all_of_a_job_is_moved_by_as_much() {
+    let mut story = promised(|_| ());
+    story.change(HOUR + HOUR, DurationMs::ZERO).unwrap();
+    story.ask_all();
+    let job = &story.world.job;
+    assert_eq!(job.promised_start(), Some(story.start() + HOUR + HOUR));
+    let from = |index: usize| job.components[index].acquisition().promised().unwrap().from;
+    assert_eq!(from(LATE), from(0) + DurationMs(10 * MINUTE.0));
+    let window = StartWindow::exactly(story.start() + HOUR);
+    let flexible = ReservationWish { window, flexible: true, ..ReservationWish::default() };
+    for wish in [None, Some(flexible)] {
+        let answer = story.world.tell(JobCommand::ChangeReservation { wish, by: key() });
+        assert!(matches!(answer, Err(Rejection::Impossible(_))), "{answer:?}");
+    }
+}
+
+/// Nothing is idle, and nobody gives way.
+struct Full;
+
+impl ClaimField for Full {
+    fn idle_at(&self, _: &Place) -> Option<Resources> {
+        Some(Resources::default())
+    }
+
+    fn take(&mut self, _: &Place, _: &Resources) {}
+
+    fn replace(&mut self, _: &Job, _: ComponentIndex) -> Option<Placement> {
+        None
+    }
+
+    fn victims_at(&self, _: &Place) -> Vec<Victim> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn what_is_promised_to_the_late_one_need_not_be_idle() {
+    let story = started(|_| ());
+    let (job, claim) = (&story.world.job, &story.world.parameters.claim);
+    assert_eq!(plan_claim(job, claim, story.world.now, &mut Full).start, []);
+    let late = plan_claim(job, claim, begins(&story), &mut Full);
+    assert_eq!(late.start, [ComponentIndex(LATE as u32)]);
+}
+
+#[test]
+fn a_common_start_is_torn_by_nobody_who_begins_later() {
+    let mut story = started(|_| ());
+    claim_late(&mut story);
+    story.world.see(LATE, Sighting::Ready("node2".into()));
+    story.world.now = begins(&story) + DurationMs(1);
+    let began_at = Some(story.world.now);
+    let times = SiteTimes { began_at, ..SiteTimes::default() };
+    story.world.see_at(LATE, times, Sighting::Begun("node2".into()));
+    assert_eq!(story.world.phase(), PhaseKind::Running);
+}
+
+#[test]
+fn offsets_are_for_what_is_promised_a_start_as_a_whole() {
+    let promised = || {
+        let mut spec = spec(2);
+        let window = StartWindow::exactly(Timestamp(5_000));
+        spec.run.reservation = Some(ReservationWish { window, ..Default::default() });
+        spec.components[LATE].start_after = MINUTE;
+        spec
+    };
+    let check = |change: &dyn Fn(&mut JobSpec)| {
+        let mut spec = promised();
+        change(&mut spec);
+        match spec.validate(&SpecLimits::default()) {
+            Err(SpecError::Offset(error)) => Some(error),
+            other => {
+                assert_eq!(other, Ok(()));
+                None
+            }
+        }
+    };
+    let wish = |change: fn(&mut ReservationWish)| {
+        check(&move |spec| spec.run.reservation.iter_mut().for_each(change))
+    };
+    assert_eq!(check(&|_| ()), None);
+    assert!(matches!(
+        check(&|spec| spec.run.reservation = None),
+        Some(InvalidOffset::NoReservation(_))
+    ));
+    let if_needed = wish(|wish| wish.reserve_after = Some(MINUTE));
+    assert!(matches!(if_needed, Some(InvalidOffset::IfNeeded(_))));
+    let moved = wish(|wish| wish.flexible = true);
+    assert!(matches!(moved, Some(InvalidOffset::Moved(_))));
+    let unreserved = wish(|wish| wish.unreserved = true);
+    assert!(matches!(unreserved, Some(InvalidOffset::Unreserved(_))));
+    let all = check(&|spec| spec.components[0].start_after = MINUTE);
+    assert_eq!(all, Some(InvalidOffset::NoneAtStart));
+    let parallel = check(&|spec| spec.run.runner = Some("parallel".parse().unwrap()));
+    assert!(matches!(parallel, Some(InvalidOffset::WithRunner { runner: "parallel", .. })));
+    let too_long = check(&|spec| spec.components[LATE].start_after = DurationMs(u64::MAX));
+    assert!(matches!(too_long, Some(InvalidOffset::TooLong { .. })));
+}
