@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use cospan_chaos_tests::command::bench::bench;
 use cospan_chaos_tests::command::run::{self, RunArgs};
-use cospan_chaos_tests::{bugs, differ, faults, kills, points};
+use cospan_chaos_tests::{bugs, differ, faults, kills, points, shared_points};
 use cospan_domain::planted::{Bug, RARE};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -185,7 +185,8 @@ fn run(cli: &Cli) -> Result<bool> {
         What::Points { ref only, shard, of } => {
             points::check_build(&binary)?;
             let seed = drawn();
-            let strikes = points::crashes().into_iter().chain(points::panics());
+            let crashes = points::crashes().into_iter().chain(shared_points::crashes());
+            let strikes = crashes.chain(points::panics());
             let chosen = strikes.filter(|strike| strike.name().contains(only.as_str()));
             let mut good = true;
             for strike in chosen.skip(shard).step_by(of.max(1)) {
