@@ -79,6 +79,7 @@ impl Point {
 #[cfg(not(cospan_chaos))]
 mod quiet {
     use cospan_domain::job::state::Job;
+    use cospan_domain::site::state::SiteRecord;
     use cospan_domain::units::Timestamp;
 
     use super::Point;
@@ -111,13 +112,21 @@ mod quiet {
     pub fn effects_of(_: &Job, _: Timestamp) -> Vec<&'static str> {
         Vec::new()
     }
+
+    /// What a site is to be asked next about reservations that jobs share.
+    #[inline(always)]
+    pub fn questions_of(_: &SiteRecord) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 #[cfg(not(cospan_chaos))]
-pub use quiet::{effects_of, enter, in_flight, reach, reach_each, reach_for};
+pub use quiet::{effects_of, enter, in_flight, questions_of, reach, reach_each, reach_for};
 
 #[cfg(cospan_chaos)]
 mod loud;
 
 #[cfg(cospan_chaos)]
-pub use loud::{effects_of, enter, in_flight, panic_when, plan, reach, reach_each, reach_for};
+pub use loud::{
+    effects_of, enter, in_flight, panic_when, plan, questions_of, reach, reach_each, reach_for,
+};

@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::cluster::Ended;
 use crate::deductions::Deductions;
 use crate::intake::Names;
-use crate::job::{JobActor, hold};
+use crate::job::{JobActor, Put, hold};
 use crate::journal::{Change, Journal};
 use crate::links::LinkTable;
 use crate::live_state::LiveState;
@@ -133,6 +133,8 @@ pub struct Shared {
     suspects: Mutex<BTreeMap<JobId, u32>>,
     /// Shared reservations that are just being made.
     pub(crate) names: Names,
+    /// Questions of jobs whose users may hold only so much.
+    pub(crate) put: Put,
     stream: broadcast::Sender<Committed>,
     on_fatal: OnFatal,
     stopping: AtomicBool,
@@ -200,6 +202,7 @@ impl Shared {
             deductions,
             suspects: Mutex::default(),
             names: Names::default(),
+            put: Put::default(),
             stream,
             on_fatal: parts.on_fatal,
             stopping: AtomicBool::new(false),

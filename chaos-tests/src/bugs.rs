@@ -1,5 +1,7 @@
 //! Planted bugs, and how many seeds it takes until an oracle finds each.
 
+use std::ops::Range;
+
 use anyhow::Result;
 use cospan_domain::planted::Bug;
 
@@ -7,16 +9,22 @@ use cospan_domain::planted::Bug;
 #[cfg(cospan_chaos)]
 const SHOWN_EVERY: u64 = 25;
 
-/// Hunts these bugs, each within so many seeds; whether all were found.
+/// Hunts these bugs, each within these seeds; whether all were found.
 ///
 /// # Errors
 /// This program has no planted bugs.
 #[cfg(not(cospan_chaos))]
-pub fn hunt_all(_: &[Bug], _: u64, _: bool, _: &dyn Fn(&str), _: &dyn Fn(&str)) -> Result<bool> {
+pub fn hunt_all(
+    _: &[Bug],
+    _: Range<u64>,
+    _: bool,
+    _: &dyn Fn(&str),
+    _: &dyn Fn(&str),
+) -> Result<bool> {
     anyhow::bail!("this build has no planted bugs; build it with RUSTFLAGS=\"--cfg cospan_chaos\"")
 }
 
-/// Hunts these bugs, each within so many seeds; whether all were found. `show` hears how far it
+/// Hunts these bugs, each within these seeds; whether all were found. `show` hears how far it
 /// is, as a rare bug takes minutes.
 ///
 /// # Errors
@@ -24,7 +32,7 @@ pub fn hunt_all(_: &[Bug], _: u64, _: bool, _: &dyn Fn(&str), _: &dyn Fn(&str)) 
 #[cfg(cospan_chaos)]
 pub fn hunt_all(
     bugs: &[Bug],
-    most: u64,
+    within: Range<u64>,
     markdown: bool,
     say: &dyn Fn(&str),
     show: &dyn Fn(&str),
@@ -49,11 +57,11 @@ pub fn hunt_all(
             }
             None => {}
         };
-        let found = hunt(*bug, 1, most, size, &show);
+        let found = hunt(*bug, within.clone(), size, &show);
         all_found &= found.is_some();
         let (seeds, said) = match found {
             Some(Found { seeds, said }) => (seeds.to_string(), said),
-            None => (format!("> {most}"), "not found".to_owned()),
+            None => (format!("> {}", within.end - within.start), "not found".to_owned()),
         };
         let rule: String = said.split(": ").next().unwrap_or_default().chars().take(80).collect();
         say(&match markdown {

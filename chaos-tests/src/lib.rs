@@ -24,6 +24,7 @@ pub mod port;
 pub mod seeds;
 pub mod server;
 pub mod settle;
+pub mod shared_points;
 pub mod stimulus;
 pub mod table;
 pub mod test_environment;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use cospan_chaos_tests::command::bench::bench;
 use cospan_chaos_tests::command::run::{self, RunArgs};
-use cospan_chaos_tests::{bugs, differ, faults, kills, points};
+use cospan_chaos_tests::{bugs, differ, faults, kills, points, shared_points};
 use cospan_domain::planted::{Bug, RARE};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -110,6 +110,9 @@ Examples:
         /// Which come first: any number, such as that of the day
         #[arg(long, default_value_t = 0)]
         rotation: usize,
+        /// The first seed
+        #[arg(long, default_value_t = 1)]
+        first: u64,
         /// Seeds for each bug at most
         #[arg(long, default_value_t = 1_000)]
         most: u64,
@@ -185,7 +188,8 @@ fn run(cli: &Cli) -> Result<bool> {
         What::Points { ref only, shard, of } => {
             points::check_build(&binary)?;
             let seed = drawn();
-            let strikes = points::crashes().into_iter().chain(points::panics());
+            let crashes = points::crashes().into_iter().chain(shared_points::crashes());
+            let strikes = crashes.chain(points::panics());
             let chosen = strikes.filter(|strike| strike.name().contains(only.as_str()));
             let mut good = true;
             for strike in chosen.skip(shard).step_by(of.max(1)) {
@@ -208,7 +212,7 @@ fn run(cli: &Cli) -> Result<bool> {
             let options = differ::Options { binary, base, seed, scenarios, only, at_once, keep };
             Ok(differ::run(&options, &say))
         }
-        What::Bugs { ref only, pick, rotation, most, markdown } => {
+        What::Bugs { ref only, pick, rotation, first, most, markdown } => {
             let named = |bug: &Bug| format!("{bug:?}").contains(only.as_str());
             let shows = |bug: &Bug| markdown || !only.is_empty() || !RARE.contains(bug);
             let all = Bug::ALL.into_iter().filter(|bug| named(bug) && shows(bug));
@@ -216,7 +220,7 @@ fn run(cli: &Cli) -> Result<bool> {
             let count = chosen.len().max(1);
             chosen.rotate_left(rotation * pick % count);
             chosen.truncate(pick);
-            bugs::hunt_all(&chosen, most, markdown, &say, &show)
+            bugs::hunt_all(&chosen, first..first + most, markdown, &say, &show)
         }
     }
 }

@@ -55,6 +55,11 @@ pub enum Rule {
     PeersKnown,
     /// Payloads that share a file out have their own chunk of it each.
     OwnChunk,
+    /// A reservation is kept once at each site once it is confirmed, and confirmed at none before
+    /// all have granted it.
+    ReservationKept,
+    /// Payloads run within the reservation that their job named.
+    RunsWithin,
 }
 
 /// A rule that was broken.
@@ -88,7 +93,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn blame(&mut self, rule: Rule, what: impl Into<String>) {
+    pub(crate) fn blame(&mut self, rule: Rule, what: impl Into<String>) {
         self.violations.push(Violation { rule, what: what.into() });
     }
 }

@@ -16,6 +16,7 @@ use crate::kills::register_shared;
 use crate::oracle::Verdict;
 use crate::server::{Chaos, Server};
 use crate::settle;
+use crate::shared_points;
 use crate::stimulus::{self, Stimulus};
 use crate::test_environment::{Layout, TestEnvironment};
 use crate::workload::Workload;
@@ -26,7 +27,9 @@ const LOAD: usize = 50;
 /// Deaths in a minute of an actor that everything needs, of which the last ends the process.
 const DEATHS_MAX: u64 = 5;
 
-const AROUND: [&str; 4] = ["before-journal", "after-journal", "before-effect", "after-effect"];
+/// Where an effect is struck.
+pub(crate) const AROUND: [&str; 4] =
+    ["before-journal", "after-journal", "before-effect", "after-effect"];
 
 /// One step at which the server is to fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +60,7 @@ impl Strike {
         format!("{kind}:{point}:{effect}:{passage}:{load}")
     }
 
-    fn plan(&self) -> String {
+    pub(crate) fn plan(&self) -> String {
         let mut strikes: Vec<String> =
             (self.passage..self.passage + self.times).map(|passage| self.at(passage)).collect();
         match self.effect {
@@ -231,6 +234,9 @@ pub fn check_build(binary: &Path) -> Result<()> {
 /// # Errors
 /// The harness cannot work.
 pub fn strike(binary: &Path, base: &Path, what: &Strike, seed: u64) -> Result<Struck> {
+    if shared_points::plays(what) {
+        return shared_points::strike(binary, base, what);
+    }
     let begun = Instant::now();
     // A copy is stopped only some time after nobody needs it, so it must take long.
     let stopping = what.stimulus() == Stimulus::CancelEarly;
@@ -304,7 +310,7 @@ fn strike_on(
 }
 
 /// Exit codes, and signals as 128 and more.
-const ABORTED: i32 = 128 + 6;
+pub(crate) const ABORTED: i32 = 128 + 6;
 const EXIT_FATAL: i32 = 70;
 
 /// Loads the server until it has failed as planned, or long enough. How it ended, if it did.

@@ -146,11 +146,23 @@ pub enum Bug {
     DropLook,
     /// What a full mailbox turned away is not said again.
     SayOnce,
+    /// A site is never asked to take a reservation back that jobs share.
+    KeepShared,
+    /// A site is told to keep such a reservation before it is written that it has granted it.
+    ConfirmShared,
+    /// Such a reservation serves every key's jobs.
+    LetAllIn,
+    /// An answer about it counts although the site has since been asked something else.
+    AnswerOfBefore,
+    /// Nobody is told that a site has lost its part of one.
+    LoseInSilence,
+    /// What a user holds in reservations at a site does not count towards the most that one may.
+    HoldBeyondShare,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 68] = [
+    pub const ALL: [Bug; 74] = [
         Bug::RetryBlind,
         Bug::TrustEarlyAbsence,
         Bug::UnknownIsGone,
@@ -219,6 +231,12 @@ impl Bug {
         Bug::EscalateLate,
         Bug::DropLook,
         Bug::SayOnce,
+        Bug::KeepShared,
+        Bug::ConfirmShared,
+        Bug::LetAllIn,
+        Bug::AnswerOfBefore,
+        Bug::LoseInSilence,
+        Bug::HoldBeyondShare,
     ];
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cospan_domain::job::due;
 use cospan_domain::job::state::Job;
+use cospan_domain::site::state::SiteRecord;
 use cospan_domain::units::Timestamp;
 
 use super::Point;
@@ -196,4 +197,9 @@ pub fn effects_of(job: &Job, now: Timestamp) -> Vec<&'static str> {
     let mut names: Vec<_> = due::due(job, now).iter().map(|effect| effect.kind.name()).collect();
     names.dedup();
     names
+}
+
+/// What a site is to be asked next about reservations that jobs share.
+pub fn questions_of(record: &SiteRecord) -> Vec<&'static str> {
+    record.shared_question().map(|(_, question)| question.name()).into_iter().collect()
 }

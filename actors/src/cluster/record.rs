@@ -94,11 +94,17 @@ impl Cluster {
         }
         let next = Arc::new(next);
         let change = Change::Site { old: Some(self.record.state().clone()), new: next.clone() };
+        let questions = chaos::questions_of(&next);
         chaos::reach_for("Site", Point::BeforeJournal);
+        chaos::reach_each(&questions, Point::BeforeJournal);
         let append = self.shared.journal().send(Append(change));
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| match result {
             Ok(Ok(_)) => {
                 chaos::reach_for("Site", Point::AfterJournal);
+                chaos::reach_each(&questions, Point::AfterJournal);
+                if !answers.is_empty() {
+                    chaos::reach_for("Site", Point::BeforeAnswer);
+                }
                 this.count_shared(&next, &events);
                 this.record.committed(next, answers);
                 this.show_state();

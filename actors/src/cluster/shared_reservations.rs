@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{ReservationName, SiteName};
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::{Outcome, ReservationTag, Serial, Span};
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::event::{Happened, SiteEvent};
@@ -23,8 +24,6 @@ use crate::chaos::{self, Point};
 const KEPT: DurationMs = DurationMs::from_secs(1_800);
 /// Before a question is put again that nobody answered.
 const RETRY: Duration = Duration::from_secs(1);
-/// As effects of jobs are called that do the same.
-const EFFECT: &str = "Reserve";
 
 /// A question with all that the site has to know.
 struct Question {
@@ -53,7 +52,13 @@ impl Question {
         match self.asked {
             SharedQuestion::Request => match granting.find(order.tag).await? {
                 Some(seen) => Ok(Outcome::Granted { start: seen.start(order.request.window) }),
-                None => granting.request(order).await.map(Outcome::from),
+                None => {
+                    let granted = granting.request(order).await.map(Outcome::from);
+                    if bug(Bug::ConfirmShared) {
+                        granting.confirm(order.tag).await?;
+                    }
+                    granted
+                }
             },
             SharedQuestion::Confirm => {
                 let kept = granting.confirm(order.tag).await?;
@@ -95,7 +100,7 @@ impl Cluster {
         let tag = ReservationTag::shared(self.shared.instance, serial);
         let question = Question::of(shared, asked, tag);
         self.asking_shared = true;
-        chaos::reach_for(EFFECT, Point::BeforeEffect);
+        chaos::reach_for(asked.name(), Point::BeforeEffect);
         let (permits, site) = (self.calls.clone(), self.site.clone());
         let put = async move {
             let Ok(_permit) = permits.acquire_owned().await else {
@@ -105,7 +110,7 @@ impl Cluster {
             Ok((question, answer))
         };
         ctx.spawn(put.into_actor(self).map(move |put, this, ctx| {
-            chaos::reach_for(EFFECT, Point::AfterEffect);
+            chaos::reach_for(asked.name(), Point::AfterEffect);
             this.asking_shared = false;
             let outcome = put.ok().and_then(|(question, answer)| {
                 let labels = [CallKind::Reserve.as_str(), outcome_label(&answer)];

@@ -44,6 +44,7 @@ fn searching() -> Job {
         withheld: false,
         notices: Default::default(),
         split: None,
+        refusals: 0,
     }));
     job
 }

@@ -18,4 +18,5 @@ pub use count::cause_name;
 pub(crate) use count::count;
 pub(crate) use count_reserved::hold;
 pub(crate) use external_state::external_state;
+pub(crate) use quota::Put;
 pub use silence::{Silence, SilentAttempt, not_given_up};

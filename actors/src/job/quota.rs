@@ -1,51 +1,128 @@
 //! What a user may hold in reservations at a site, when another one is to be asked for.
+//!
+//! What others of the same user are asking for at this moment counts as theirs, or two that ask at
+//! once would both be granted what only one of them may have.
 
-use cospan_domain::ids::SiteName;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Job, Reservation};
+use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::quota::{Allowance, HeldFor, allowance, share_of};
-use cospan_domain::reserve::{Ask, Part, Reserved, Search, Span};
-use cospan_domain::units::PerMillion;
+use cospan_domain::reserve::{Ask, Part, Reserved, Search, Serial, Span};
+use cospan_domain::units::{PerMillion, Timestamp};
 
 use super::actor::JobActor;
+use crate::api::View;
+
+/// Questions that jobs have put to sites since we were started, by the serial that each is about.
+#[derive(Debug, Default)]
+pub(crate) struct Put(Mutex<BTreeMap<JobId, Serial>>);
+
+impl Put {
+    /// Takes note of one, and forgets those that have been answered.
+    fn note(&self, job: JobId, serial: Serial, view: &View) {
+        let mut put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |id: &JobId, serial: &Serial| {
+            let wanted = view.jobs.get(id).and_then(|job| wanted_by(job));
+            wanted.is_some_and(|wanted| wanted.serial == *serial)
+        };
+        put.retain(|id, serial| waits(id, serial));
+        put.insert(job, serial);
+    }
+
+    fn has(&self, job: JobId, serial: Serial) -> bool {
+        let put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        put.get(&job) == Some(&serial)
+    }
+}
+
+/// What a job wants a site to reserve for it.
+struct Wanted {
+    site: SiteName,
+    serial: Serial,
+    held: HeldFor,
+    since: Timestamp,
+}
 
 /// What is said to a question that its user may not have put to a site now.
 pub(super) fn withheld(actor: &JobActor, question: u32, ask: &Ask) -> Option<JobCommand> {
-    let share = actor.shared.settings.job.reservation_share;
-    let Ask::Create { site, part, window, .. } = ask else { return None };
-    let job = actor.job();
-    let is_exempt = job.reservation_wish().is_none_or(|wish| wish.exempt);
-    if share >= PerMillion::ONE || is_exempt {
+    let (shared, job) = (&actor.shared, actor.job());
+    let share = shared.settings.job.reservation_share;
+    if share >= PerMillion::ONE || !counts(job) {
         return None;
     }
-    let part = job.reservation.as_deref()?.asking()?.job.parts.get(*part)?;
-    let shape = actor.shared.live.site(site)?.shape.clone()?;
+    let reservation = job.reservation.as_deref()?;
+    let wanted = wanted(reservation, ask)?;
+    let shape = shared.live.site(&wanted.site)?.shape.clone()?;
     let most = share_of(shape.total.processors, share);
-    let span = Span::new(window.earliest, window.latest + part.length);
-    let wanted = HeldFor { span, processors: part.resources.processors };
-    let view = actor.shared.view.load();
+    let view = shared.view.load();
     let others = view.jobs.values().filter(|other| other.owner == job.owner && other.id != job.id);
-    let all = others.map(AsRef::as_ref).chain([job.as_ref()]);
-    let held: Vec<HeldFor> = all.flat_map(|job| held_at(job, site)).collect();
-    let next = match allowance(&held, wanted, most) {
-        Allowance::Allowed => return None,
+    let others: Vec<&Job> = others.map(AsRef::as_ref).filter(|other| counts(other)).collect();
+    let asked = others.iter().filter_map(|other| {
+        let theirs = wanted_by(other).filter(|theirs| theirs.site == wanted.site)?;
+        // Of two that nobody has put the older comes first; of before our start nobody knows.
+        let is_first = (theirs.since, other.id) < (wanted.since, job.id);
+        let may_be_put =
+            theirs.since < shared.started_at || shared.put.has(other.id, theirs.serial);
+        (is_first || may_be_put).then_some(theirs.held)
+    });
+    let held =
+        others.iter().copied().chain([job.as_ref()]).flat_map(|job| held_at(job, &wanted.site));
+    let held = held.filter(|(of, serial, _)| (*of, *serial) != (job.id, wanted.serial));
+    let held: Vec<HeldFor> = held.map(|(.., held)| held).chain(asked).collect();
+    let held = if bug(Bug::HoldBeyondShare) { Vec::new() } else { held };
+    let next = match allowance(&held, wanted.held, most) {
+        Allowance::Allowed => {
+            shared.put.note(job.id, wanted.serial, &view);
+            return None;
+        }
         Allowance::From(next) => Some(next),
         Allowance::Never => None,
     };
     Some(JobCommand::WithholdReservation { question, most, next })
 }
 
-/// What a job holds there. What an operator asked for counts for nobody.
-fn held_at<'a>(job: &'a Job, site: &'a SiteName) -> impl Iterator<Item = HeldFor> + 'a {
-    let counts = job.reservation_wish().is_some_and(|wish| !wish.exempt);
-    let reservation = job.reservation.as_deref().filter(|_| counts);
+/// Whether what a job holds counts; what an operator asked for counts for nobody.
+fn counts(job: &Job) -> bool {
+    job.reservation_wish().is_some_and(|wish| !wish.exempt)
+}
+
+fn wanted(reservation: &Reservation, ask: &Ask) -> Option<Wanted> {
+    let (Ask::Create { site, serial, part, window } | Ask::Modify { site, serial, part, window }) =
+        ask
+    else {
+        return None;
+    };
+    let part = reservation.asking()?.job.parts.get(*part)?;
+    let span = Span::new(window.earliest, window.latest + part.length);
+    let held = HeldFor { span, processors: part.resources.processors };
+    let site = site.clone();
+    Some(Wanted { site, serial: *serial, held, since: reservation.asked_since })
+}
+
+/// What the site that a job asks at present is to reserve, if it is to.
+fn wanted_by(job: &Job) -> Option<Wanted> {
+    let reservation = job.reservation.as_deref()?;
+    let (_, ask) = reservation.question()?;
+    wanted(reservation, &ask)
+}
+
+/// What a job holds there.
+fn held_at<'a>(
+    job: &'a Job,
+    site: &'a SiteName,
+) -> impl Iterator<Item = (JobId, Serial, HeldFor)> + 'a {
+    let reservation = job.reservation.as_deref();
     let parts = reservation.into_iter().flat_map(searches).flat_map(|search| {
         search.job.parts.iter().zip(search.reserved().iter().map(Option::as_ref))
     });
     parts.filter_map(move |(part, held): (&Part, Option<&Reserved>)| {
         let held = held.filter(|held| held.site == *site)?;
         let span = Span::new(held.start, held.start + part.length);
-        Some(HeldFor { span, processors: part.resources.processors })
+        Some((job.id, held.serial, HeldFor { span, processors: part.resources.processors }))
     })
 }
 

@@ -56,20 +56,19 @@ fn shown(number: u64, size: Size) -> Option<String> {
     }
 }
 
-/// Plants a bug and runs seeds from `first` on until an oracle finds it; `None` if
-/// `most` of them did not. A seed that breaks a rule without the bug as well found another one.
+/// Plants a bug and runs these seeds until an oracle finds it; `None` if they did not. A seed that breaks a rule without the bug as well found another one.
 /// `show` hears before each seed how many it will have been, and of such others.
 #[cfg(cospan_chaos)]
 pub fn hunt(
     bug: cospan_domain::planted::Bug,
-    first: u64,
-    most: u64,
+    mut within: std::ops::Range<u64>,
     size: Size,
     show: &dyn Fn(u64, Option<String>),
 ) -> Option<Found> {
     use cospan_domain::planted::plant;
 
-    (first..first + most).find_map(|number| {
+    let first = within.start;
+    within.find_map(|number| {
         let seeds = number - first + 1;
         show(seeds, None);
         plant(Some(bug));

@@ -30,6 +30,7 @@ use super::holds::Holds;
 use super::preemptions::Preemptions;
 use super::promises;
 use super::queueing::Queues;
+use super::quotas::{self, ReservationQuota};
 use super::sharing::{self, Sharing};
 use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
@@ -91,6 +92,8 @@ pub(super) struct Seen {
     pub(super) holds: Holds,
     /// How much copies may take of a site.
     pub(super) staging: BTreeMap<SiteName, Bytes>,
+    /// How much of a site a user may hold in reservations.
+    pub(super) reservation_quota: ReservationQuota,
     /// Durable changes.
     pub(super) changes: u64,
     /// How far the clock of the control plane that runs is ahead of the true time.
@@ -364,6 +367,10 @@ pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, 
                 let broken = promises::not_held(&plane_run, &committed.change).into_iter();
                 let broken = broken.chain(sharing::not_held(&plane_run, &committed.change));
                 let told = broken.map(|text| format!("what was promised is not held: {text}"));
+                seen.violations.extend(told);
+                let quota = seen.reservation_quota;
+                let beyond = quotas::exceeded(&plane_run, quota, &committed.change).into_iter();
+                let told = beyond.map(|text| format!("a user reserves more than they may: {text}"));
                 seen.violations.extend(told);
                 if matches!(*committed.change, Change::Copy { .. }) {
                     let beyond = staging::beyond(&plane_run, &seen.staging, &view).into_iter();

@@ -21,6 +21,7 @@ mod preemptions;
 mod promised;
 mod promises;
 mod queueing;
+mod quotas;
 pub mod rare_options;
 mod rest;
 mod rival;

@@ -26,6 +26,7 @@ use super::in_vain;
 use super::isolation::watch;
 use super::oracle::{Asked, Evidence, judge};
 use super::queueing::Queues;
+use super::quotas::ReservationQuota;
 use super::rest::{is_at_rest, wait_in_vain};
 use super::rival::plant_others;
 use super::scenario::{BEGINS, Scenario, UserAction};
@@ -112,6 +113,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let queues = Queues::new(scenario.queue.clone(), promises);
     let mut seen = Seen::new(scenario.plain_cut_offs(), queues);
     seen.staging.clone_from(&scenario.staging);
+    seen.reservation_quota = judged_quota(&scenario);
     let seen = Rc::new(RefCell::new(seen));
     let undisturbed = |begins| {
         let seed = scenario.seed;
@@ -217,7 +219,12 @@ fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironme
         world.drive_by_slurm();
     }
     let links = scenario.links.iter();
-    let job = JobParameters { claim: scenario.claim.clone(), ..JobParameters::default() };
+    let job = JobParameters {
+        claim: scenario.claim.clone(),
+        reservation_share: scenario.reservation_quota.share,
+        reservation_ahead: scenario.reservation_quota.ahead,
+        ..JobParameters::default()
+    };
     let settings = Settings {
         job,
         poll_interval: scenario.poll_interval,
@@ -392,6 +399,13 @@ fn clocks_apart(scenario: &Scenario) -> DurationMs {
     let ahead = scenario.kills.iter().map(|kill| kill.clock_ahead_ms).chain([0]);
     let (least, most) = ahead.fold((0, 0), |(least, most), ms| (ms.min(least), ms.max(most)));
     DurationMs(most.abs_diff(least))
+}
+
+/// What users may hold. Whose clock was ahead let them begin later.
+fn judged_quota(scenario: &Scenario) -> ReservationQuota {
+    let quota = scenario.reservation_quota;
+    let right = clocks_apart(scenario) == DurationMs::ZERO;
+    ReservationQuota { ahead: quota.ahead.filter(|_| right), ..quota }
 }
 
 /// The grace after a decision, three times. Who is missed is found out by the clock of the

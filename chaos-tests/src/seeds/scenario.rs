@@ -21,6 +21,7 @@ use rand::{Rng, SeedableRng};
 use super::crowds::Crowd;
 use super::disks::draw_disk;
 use super::promised::draw_promises;
+use super::quotas::{ReservationQuota, draw_reservation_quota};
 use super::rare_options::{
     RareOptions, draw_abandons, draw_moves, draw_orders, draw_queue, draw_rarities, draw_rivals,
 };
@@ -163,6 +164,8 @@ pub struct Scenario {
     pub launch_max: DurationMs,
     /// How long after its wall time a payload is ended by its site.
     pub wall_late: DurationMs,
+    /// How much of a site a user may hold in reservations.
+    pub reservation_quota: ReservationQuota,
     /// How often actors panic, in a build that has points for that.
     pub panics: Option<Panics>,
     /// How often actors stall.
@@ -215,13 +218,11 @@ impl Scenario {
             .map(|name| SiteName::new(name))
             .collect::<Result<_, _>>()?;
         let files = draw_files(&mut drawing, &names)?;
-        let drawn: Vec<DrawnJob> =
-            (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
+        let drawn = (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
         let mut drawn = draw_rarities(seed, drawn, &names);
         let (sweeps, swept) = draw_sweeps(seed, &mut drawn, files.len(), calm_at);
         let cut_offs = draw_cut_offs(&mut drawing);
-        let sites: Vec<ClusterSpec> =
-            names.iter().map(|name| draw_site(&mut drawing, name, &files)).collect();
+        let sites: Vec<_> = names.iter().map(|n| draw_site(&mut drawing, n, &files)).collect();
         let mut troubles = draw_troubles(&mut drawing, &names);
         troubles.extend(cut_off(&names, &cut_offs));
         let mut actions = draw_deals(&mut drawing, jobs);
@@ -253,6 +254,7 @@ impl Scenario {
             requeues: drawing.exists(),
             by_slurm: StdRng::seed_from_u64(seed ^ BY_SLURM).random_bool(SLURM_SHARE),
             wall_late: DurationMs::ZERO,
+            reservation_quota: ReservationQuota::default(),
             panics: draw_panics(&mut drawing),
             stalls: draw_stalls(seed, calm_at),
             files,
@@ -267,6 +269,7 @@ impl Scenario {
                 draw_rivals(&mut scenario);
                 draw_queues(seed, &mut scenario.sites);
                 draw_promises(&mut scenario);
+                draw_reservation_quota(&mut scenario);
                 draw_shared(&mut scenario)?;
             }
         }

@@ -22,6 +22,8 @@ use super::sweeps::DrawnSweep;
 
 /// Tells the stream apart.
 const SHARED: u64 = 0x7368_6172_6564;
+/// The same for operators who change their minds at once.
+const HASTE: u64 = 0x6861_7374_6521;
 /// How many of the runs have such reservations.
 const SHARE: f64 = 0.3;
 /// Of one run, at most.
@@ -56,6 +58,7 @@ pub(super) fn share(scenario: &mut Scenario, chance: &mut StdRng) -> Result<()> 
     let count = chance.random_range(1..=MANY);
     let courses: Vec<Course> =
         (0..count).map(|number| draw_course(scenario, chance, number)).collect::<Result<_>>()?;
+    take_back_at_once(scenario);
     for (number, at) in first_submissions(scenario) {
         let swept = scenario.sweeps.iter().flat_map(DrawnSweep::numbers).any(|n| n == number);
         let has_budgets = !scenario.staging.is_empty();
@@ -74,6 +77,23 @@ pub(super) fn share(scenario: &mut Scenario, chance: &mut StdRng) -> Result<()> 
     }
     scenario.actions.sort_by_key(|(at, _)| *at);
     Ok(())
+}
+
+/// Lets some operators take back what they have just ordered, while sites are still asked for it.
+fn take_back_at_once(scenario: &mut Scenario) {
+    let mut chance = StdRng::seed_from_u64(scenario.seed ^ HASTE);
+    let most = 4 * scenario.fault_rates.way_max.0;
+    let mut back = Vec::new();
+    for (at, action) in &scenario.actions {
+        if let UserAction::Reserve(sites, wish) = action
+            && chance.random_bool(0.3)
+        {
+            let at = *at + DurationMs(chance.random_range(0..=most));
+            let cancel = Operation::CancelReservation { name: wish.name.clone() };
+            back.extend(sites.first().map(|site| (at, UserAction::Site(*site, cancel))));
+        }
+    }
+    scenario.actions.extend(back);
 }
 
 /// One reservation, from its making to its end, and perhaps another of its name.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cospan_actors::api::View;
 use cospan_actors::journal::Change;
 use cospan_domain::ids::{InstanceId, KeyName, SiteName};
-use cospan_domain::reserve::{ReservationTag, Serial};
+use cospan_domain::reserve::{Lease, ReservationTag, Serial};
 use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::site::together::{Accord, Group};
@@ -82,11 +82,79 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<Stri
     let confirmed = new.shared.iter().filter(|shared| {
         shared.stage == SharedStage::Confirmed && before(shared) == Some(SharedStage::Granted)
     });
-    let kept = plane_run.world.read(|world| {
+    let wrong = plane_run.world.read(|world| {
         let missing = confirmed.filter_map(|shared| missing(world, instance, &new.site, shared));
-        missing.collect::<Vec<_>>()
+        let each = new.shared.iter();
+        let early = each.clone().filter_map(|shared| kept_early(world, instance, new, shared));
+        let ended = each.filter(|shared| {
+            let was = before(shared).is_some_and(|was| !matches!(was, SharedStage::Ended(_)));
+            was && !matches!(shared.end(), Some(SharedEnd::Lost | SharedEnd::Refused { .. }))
+        });
+        let left = ended.filter_map(|shared| not_released(world, instance, new, shared));
+        missing.chain(early).chain(left).collect::<Vec<_>>()
     });
-    twice.chain(kept).collect()
+    let unheard = old.as_deref().and_then(|old| lost_in_silence(old, new, now));
+    twice.chain(wrong).chain(unheard).collect()
+}
+
+/// The reservation as its site has it.
+fn lease_of<'w>(
+    world: &'w World,
+    instance: InstanceId,
+    record: &SiteRecord,
+    shared: &SharedReservation,
+) -> Option<&'w Lease> {
+    let tag = ReservationTag::shared(instance, shared.serial);
+    let cluster = &world.sites()[world.index_of(&record.site)?.index()];
+    cluster.leases().find(|(held, _)| **held == tag).map(|(_, lease)| lease)
+}
+
+/// What a site was told to keep before it was written that all have granted it: nobody would know
+/// of it if we died now, or nobody could use it.
+fn kept_early(
+    world: &World,
+    instance: InstanceId,
+    record: &SiteRecord,
+    shared: &SharedReservation,
+) -> Option<String> {
+    let may = match shared.stage {
+        SharedStage::Asked => false,
+        SharedStage::Granted => shared.accord() != Accord::Looking,
+        _ => true,
+    };
+    let lease = lease_of(world, instance, record, shared).filter(|lease| lease.expires.is_none());
+    let text = |lease: &Lease| {
+        let (name, site) = (&shared.wish.name, &record.site);
+        format!("{name} at {site} is {:?}, and the site keeps {lease:?}", shared.stage)
+    };
+    lease.filter(|_| !may).map(text)
+}
+
+/// What is recorded to be over although the site was never told, and has it. Whoever refuses to
+/// take one back has it taken back later, as nobody's.
+fn not_released(
+    world: &World,
+    instance: InstanceId,
+    record: &SiteRecord,
+    shared: &SharedReservation,
+) -> Option<String> {
+    let SharedStage::Ended(why) = &shared.stage else { return None };
+    let tag = ReservationTag::shared(instance, shared.serial);
+    let cluster = &world.sites()[world.index_of(&record.site)?.index()];
+    let lease = lease_of(world, instance, record, shared)?;
+    let lives = world.now() < lease.span.to && lease.expires.is_none_or(|at| world.now() < at);
+    let text = || format!("{tag} at {} is over ({why:?}), and it has {lease:?}", record.site);
+    (lives && !cluster.has_released(tag)).then(text)
+}
+
+/// What a site was to keep and has no more, of which nobody is to be told.
+fn lost_in_silence(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option<String> {
+    let lost = new.shared.iter().find(|shared| {
+        let kept = old.shared_with(shared.serial).is_some_and(|old| old.is_kept(now));
+        kept && matches!(shared.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart))
+    })?;
+    let told = new.last_notification > old.last_notification;
+    (!told).then(|| format!("{} at {} is lost, and nobody is told", lost.wish.name, new.site))
 }
 
 /// Clocks that were set back have what is over begin again.
@@ -138,7 +206,18 @@ pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -
             let agrees = lease.is_some_and(|lease| Some(lease.span) == shared.lease());
             (!agrees).then(|| format!("{tag} at {}: {shared:?}, and it has {lease:?}", record.site))
         });
-        missing.chain(halves).collect()
+        let open = view.sites.values().flat_map(|record| open(record));
+        missing.chain(halves).chain(open).collect()
+    })
+}
+
+/// Reservations of which the site is still to be asked something.
+fn open(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
+    let settled =
+        |stage: &SharedStage| matches!(stage, SharedStage::Confirmed | SharedStage::Ended(_));
+    let open = record.shared.iter().filter(move |shared| !settled(&shared.stage));
+    open.map(|shared| {
+        format!("{} at {} is still {:?}", shared.wish.name, record.site, shared.stage)
     })
 }
 

@@ -25,6 +25,7 @@ use futures_util::future::join_all;
 
 use super::answers::untrue;
 use super::peers::draw_peers;
+use super::quotas;
 use super::rare_options::{RareOptions, TARGETS, USERS};
 use super::scenario::{Scenario, UserAction};
 use super::staging::draw_executable;
@@ -49,7 +50,8 @@ pub(super) struct Known {
     pub(super) complaints: Vec<String>,
     /// A job that waited at rest, and was cancelled.
     pub(super) waited: Option<JobId>,
-    /// Jobs that cannot run within the reservation that they named: their users do without.
+    /// Jobs that cannot run within the reservation that they named, or whose users may not reserve
+    /// what they ask for: they do without.
     without: BTreeSet<usize>,
     files_done: BTreeSet<(usize, SiteName)>,
     next_deal: usize,
@@ -222,7 +224,7 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
                 numbers.map(|n| submission(n, scenario)).collect::<Result<_>>()?;
             if known.without.contains(number) {
                 let specs = all.iter_mut().map(|one| Arc::make_mut(&mut one.spec));
-                specs.for_each(|spec| spec.run.within = None);
+                specs.for_each(|spec| (spec.run.within, spec.run.reservation) = (None, None));
             }
             Some(Box::new(move || Ask::Submit(all.clone())))
         }
@@ -369,7 +371,8 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
 }
 
 impl Known {
-    /// Whether a job was refused that named a reservation: it is submitted again without.
+    /// Whether a job was refused that named a reservation, or wanted one beyond what its user may
+    /// have: it is submitted again without.
     fn does_without(
         &mut self,
         action: &UserAction,
@@ -378,8 +381,11 @@ impl Known {
     ) -> bool {
         let UserAction::Submit(number, _) = action else { return false };
         let named = scenario.jobs[*number].rare_options.within.is_some();
-        let refused = |answer| matches!(answer, &Err(ApiRefusal::Invalid { .. }));
-        named && answers.iter().all(refused) && self.without.insert(*number)
+        let refused = |answer: &Result<ApiAnswer, ApiRefusal>| match answer {
+            Err(refusal @ ApiRefusal::Invalid { .. }) => named || quotas::is_told(refusal),
+            _ => false,
+        };
+        answers.iter().all(refused) && self.without.insert(*number)
     }
 
     fn learn(

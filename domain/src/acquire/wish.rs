@@ -5,6 +5,11 @@ use thiserror::Error;
 use crate::reserve::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
+/// Sites that refused it are asked again after this at least, however soon they are asked first.
+const ASKED_AGAIN_LEAST: DurationMs = DurationMs::from_secs(60);
+/// And after this at most, unless they are asked later even the first time.
+const ASKED_AGAIN_MOST: DurationMs = DurationMs::from_secs(4 * 3_600);
+
 /// A start that the job is promised, or it does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ReservationWish {
@@ -68,12 +73,19 @@ pub enum InvalidWish {
 }
 
 impl ReservationWish {
-    /// When sites are asked for it, if its job has waited in vain since then, or never had to. Past
-    /// its latest start if nobody is asked any more: then it is too late for the job.
-    pub fn asked_at(&self, waits_since: Timestamp) -> Timestamp {
+    /// When sites are asked for it, if its job has waited in vain since then, or never had to, and
+    /// they have refused it so often. Past its latest start if nobody is asked any more: then it is
+    /// too late for the job.
+    pub fn asked_at(&self, waits_since: Timestamp, refusals: u32) -> Timestamp {
         let Some(after) = self.reserve_after else { return Timestamp::default() };
-        let (due, latest) = (waits_since + after, self.window.latest);
-        if due > latest { latest + DurationMs(1) } else { due }
+        let (due, latest) = (waits_since + pause(after, refusals), self.window.latest);
+        // A pause that has grown too long for it does not take its last chance.
+        let last = latest - after;
+        match () {
+            () if due <= latest => due,
+            () if refusals > 0 && waits_since + pause(after, 1) <= last => last,
+            () => latest + DurationMs(1),
+        }
     }
 
     /// How far ahead of what its user may reserve its latest start is, if it is; the last of its
@@ -103,4 +115,12 @@ impl ReservationWish {
             () => Ok(()),
         }
     }
+}
+
+/// How long sites are not asked. Twice as long after each refusal: where many jobs wait for full
+/// sites they would ask for nothing else all the time.
+fn pause(after: DurationMs, refusals: u32) -> DurationMs {
+    let most = ASKED_AGAIN_MOST.max(after);
+    let doubled = |first: DurationMs| DurationMs(first.0.saturating_mul(1 << refusals.min(32)));
+    if refusals == 0 { after } else { doubled(after).clamp(ASKED_AGAIN_LEAST, most) }
 }

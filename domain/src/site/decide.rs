@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crate::ids::KeyName;
+use crate::planted::{Bug, bug};
 use crate::reserve::Serial;
 use crate::site::availability::any_may_probe;
 use crate::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
 use crate::site::event::{Happened, SiteEvent};
 use crate::site::failure::FailureClass;
 use crate::site::parameters::SiteParameters;
+use crate::site::shared::SharedReservation;
 use crate::site::state::{
     AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
     SiteRecord, probing_jobs,
@@ -51,12 +53,12 @@ pub fn decide(
             Ok(owed.then_some(Happened::NotificationSent { id }).into_iter().collect())
         }
         SiteCommand::SharedAnswered { serial, asked, outcome } => {
-            Ok(shared::answered(record, serial, asked, outcome))
+            Ok(desk.telling(shared::answered(record, serial, asked, outcome)))
         }
         SiteCommand::SharedStep(step) => Ok(together::stepped(record, step)),
         SiteCommand::SharedLookedAt { serial, used } => Ok(desk.looked_at(serial, used)),
         SiteCommand::SharedMissing { gone, changed } => {
-            Ok(shared::missing(record, &gone, &changed, now))
+            Ok(desk.telling(shared::missing(record, &gone, &changed, now)))
         }
         SiteCommand::Operate { by, what } => desk.operate(what, by).map(|event| vec![event]),
     }?;
@@ -267,6 +269,26 @@ impl Desk<'_> {
             self.owe(NotificationKind::NoShow, &text.into(), &[])
         });
         [what].into_iter().chain(told).collect()
+    }
+
+    /// Whoever looks after the site is told what it has lost of what it was to keep.
+    fn telling(&self, mut happened: Vec<Happened>) -> Vec<Happened> {
+        let lost = happened.iter().filter_map(|what| shared::lost_by(self.record, what, self.now));
+        let of = |shared: &SharedReservation| {
+            let (name, by) = (&shared.wish.name, &shared.by);
+            format!("{name} of {by}, {} processors", shared.wish.resources.processors)
+        };
+        let details: Vec<Arc<str>> = lost.map(|shared| of(shared).into()).collect();
+        if let Some(first) = details.first().filter(|_| !bug(Bug::LoseInSilence)) {
+            let site = &self.record.site;
+            let more = match details.len() - 1 {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            let text = format!("site {site} has no more what it was to keep: {first}{more}");
+            happened.push(self.owe(NotificationKind::ReservationLost, &text.into(), &details));
+        }
+        happened
     }
 
     fn owe(&self, kind: NotificationKind, text: &Arc<str>, details: &[Arc<str>]) -> Happened {

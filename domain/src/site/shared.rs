@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::{KeyName, ReservationName, SiteName};
+use crate::planted::{Bug, bug};
 use crate::reserve::{Outcome, ReservationRequest, Serial, Span, StartWindow};
 use crate::resources::Resources;
 use crate::site::command::Rejection;
@@ -125,6 +126,23 @@ pub enum SharedQuestion {
     Release,
 }
 
+impl SharedQuestion {
+    /// The names of all, as [`SharedQuestion::name`] gives them.
+    pub const NAMES: [&str; 4] =
+        ["RequestShared", "ConfirmShared", "ExtendShared", "ReleaseShared"];
+
+    /// Its name among the effects that crash points are named after.
+    pub fn name(self) -> &'static str {
+        let [request, confirm, extend, release] = Self::NAMES;
+        match self {
+            Self::Request => request,
+            Self::Confirm => confirm,
+            Self::Extend(_) => extend,
+            Self::Release => release,
+        }
+    }
+}
+
 impl SharedReservation {
     /// When it begins for those who use it; as asked for until it is granted.
     pub fn start(&self) -> Timestamp {
@@ -159,7 +177,8 @@ impl SharedReservation {
 
     /// Whether jobs of this key may use it.
     pub fn serves(&self, key: &KeyName) -> bool {
-        self.wish.allowed.is_empty() || self.wish.allowed.contains(key)
+        let allowed = &self.wish.allowed;
+        allowed.is_empty() || allowed.contains(key) || bug(Bug::LetAllIn)
     }
 
     /// When it is given back unless a job has made use of it by then: so long after its start.
@@ -185,7 +204,7 @@ impl SharedReservation {
             SharedStage::Granted if self.accord() == Accord::Looking => None,
             SharedStage::Granted => Some(SharedQuestion::Confirm),
             SharedStage::Extending { length } => Some(SharedQuestion::Extend(length)),
-            SharedStage::Releasing(_) => Some(SharedQuestion::Release),
+            SharedStage::Releasing(_) => (!bug(Bug::KeepShared)).then_some(SharedQuestion::Release),
             SharedStage::Confirmed | SharedStage::Ended(_) => None,
         }
     }
@@ -333,7 +352,8 @@ pub(super) fn answered(
     outcome: Outcome,
 ) -> Vec<Happened> {
     let waits = record.shared_with(serial).and_then(SharedReservation::question) == Some(asked);
-    waits.then_some(Happened::SharedAnswered { serial, outcome }).into_iter().collect()
+    let counts = waits || bug(Bug::AnswerOfBefore);
+    counts.then_some(Happened::SharedAnswered { serial, outcome }).into_iter().collect()
 }
 
 /// The site does not have these any more, or has them for another time, as far as it was to keep
@@ -351,6 +371,27 @@ pub(super) fn missing(
         false => changed.contains(&serial).then_some(Happened::SharedChanged { serial }),
     });
     happened.collect()
+}
+
+/// What the site was to keep and does not any more, by this.
+pub(super) fn lost_by<'r>(
+    record: &'r SiteRecord,
+    what: &Happened,
+    now: Timestamp,
+) -> Option<&'r SharedReservation> {
+    let (serial, outcome) = match what {
+        Happened::SharedLost { serial } => (serial, Outcome::Lost { next: None }),
+        Happened::SharedAnswered { serial, outcome } => (serial, *outcome),
+        _ => return None,
+    };
+    let kept = |shared: &&SharedReservation| {
+        let kept = matches!(shared.stage, SharedStage::Confirmed | SharedStage::Extending { .. });
+        kept && !shared.is_over(now)
+    };
+    let before = record.shared_with(*serial).filter(kept)?;
+    let mut after = before.clone();
+    after.answered(outcome);
+    matches!(after.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart)).then_some(before)
 }
 
 /// Somebody looked whether jobs make use of one whose time to be given back has come.

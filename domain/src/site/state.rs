@@ -233,6 +233,8 @@ pub enum NotificationKind {
     Answering,
     /// A reservation there that jobs share was used by none, and is given back.
     NoShow,
+    /// It has no more what it was to keep for jobs that share it.
+    ReservationLost,
 }
 
 impl NotificationKind {
@@ -246,6 +248,7 @@ impl NotificationKind {
             NotificationKind::CredentialsExpired => "credentials-expired",
             NotificationKind::Answering => "answering",
             NotificationKind::NoShow => "no-show",
+            NotificationKind::ReservationLost => "reservation-lost",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! starts who breaks no promise ([`super::waiting`]). What is free is made anew for each question,
 //! from what runs, what is reserved, and who waits and may not be put off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_domain::ids::Tag;
 use cospan_domain::reserve::{Answer, Ebb, Lease, Ledger, ReservationTag, Span, Timeline, ebbs};
@@ -31,6 +31,8 @@ pub(super) struct Leases {
     kept: BTreeMap<ReservationTag, Lease>,
     /// Those that it lost without a word.
     lost: Vec<ReservationTag>,
+    /// Those that it was asked to take back, and did.
+    released: BTreeSet<ReservationTag>,
 }
 
 /// All that a site promised, and what is free beside.
@@ -73,6 +75,11 @@ impl Cluster {
     /// Whether it lost this reservation without a word.
     pub fn has_lost(&self, tag: ReservationTag) -> bool {
         self.leases.as_ref().is_some_and(|leases| leases.lost.contains(&tag))
+    }
+
+    /// Whether it was ever asked to take this reservation back, and did.
+    pub fn has_released(&self, tag: ReservationTag) -> bool {
+        self.leases.as_ref().is_some_and(|leases| leases.released.contains(&tag))
     }
 
     fn book(&mut self, now: Timestamp) -> Result<Book, SiteError> {
@@ -299,7 +306,9 @@ impl World {
         tag: ReservationTag,
     ) -> Result<bool, SiteError> {
         let now = self.now;
-        self.sites[site.0].with_lease(tag, now, |book| book.cancel(&tag))
+        let cluster = &mut self.sites[site.0];
+        cluster.leases.iter_mut().for_each(|leases| leases.released.extend([tag]));
+        cluster.with_lease(tag, now, |book| book.cancel(&tag))
     }
 
     /// All reservations of a site.

@@ -172,7 +172,9 @@ pub(super) fn withhold(
 ) -> Result<(), Rejection> {
     let asked = draft.job.reservation.as_deref().and_then(Reservation::question);
     match asked {
-        Some((number, Ask::Create { site, .. })) if number == question => {
+        Some((number, Ask::Create { site, .. } | Ask::Modify { site, .. }))
+            if number == question =>
+        {
             draft.emit(Happened::ReservationWithheld { site, most, next });
             Ok(())
         }

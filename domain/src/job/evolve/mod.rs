@@ -25,6 +25,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
     match &event.what {
         Happened::JobPlaced { round, placements, start_estimate, by } => {
             job.placed_by = by.clone();
+            reservations::forget_refusals(job);
             place(job, *round, placements, *start_estimate, at);
         }
         Happened::ReservationSought { .. }

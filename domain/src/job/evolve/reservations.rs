@@ -12,15 +12,18 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             let before = job.reservation.take();
             let last = before.as_deref().map(Reservation::last_serial).unwrap_or_default();
             let search = Search::after(wanted.clone(), last);
-            let notices = before.map(|before| before.notices).unwrap_or_default();
+            let (notices, refusals) =
+                before.map(|before| (before.notices, before.refusals)).unwrap_or_default();
             let sought = Reservation::sought(search, placements.clone(), *lead, at);
-            job.reservation = Some(Box::new(Reservation { notices, split: *split, ..sought }));
+            let sought = Reservation { notices, split: *split, refusals, ..sought };
+            job.reservation = Some(Box::new(sought));
         }
         Happened::ReservationAnswered { outcome, .. } => {
             job.reservation.iter_mut().for_each(|reservation| reservation.record(*outcome, at));
         }
         Happened::ReservationChanged { wish, .. } => {
             job.wish = wish.map_or(Wish::Dropped, Wish::Changed);
+            forget_refusals(job);
         }
         Happened::ReservationMoveSought { wish, wanted, .. } => {
             if let Some(reservation) = &mut job.reservation {
@@ -48,7 +51,10 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         Happened::ReservationWithheld { next, .. } => {
             job.reservation.iter_mut().for_each(|reservation| reservation.withhold(*next, at));
         }
-        Happened::ReservationForgone { .. } => spend(job),
+        Happened::ReservationForgone { .. } => {
+            spend(job);
+            job.reservation.iter_mut().for_each(|reservation| reservation.refusals += 1);
+        }
         Happened::UnreservedChosen { claimed } => {
             job.reservation.iter_mut().for_each(|r| r.claimed.clone_from(claimed));
         }
@@ -71,4 +77,9 @@ pub(super) fn release(job: &mut Job, at: Timestamp) {
 /// Another one may be asked for.
 pub(super) fn spend(job: &mut Job) {
     job.reservation.iter_mut().for_each(|reservation| reservation.spent = true);
+}
+
+/// Sites are asked as soon as they are the first time.
+pub(super) fn forget_refusals(job: &mut Job) {
+    job.reservation.iter_mut().for_each(|reservation| reservation.refusals = 0);
 }

@@ -75,6 +75,9 @@ pub struct Reservation {
     pub notices: Notices,
     /// How a flexible job was divided.
     pub split: Option<Split>,
+    /// How often its sites have refused it since it was last placed, if processors are claimed for
+    /// it meanwhile.
+    pub refusals: u32,
 }
 
 impl Reservation {
@@ -97,6 +100,7 @@ impl Reservation {
             withheld: false,
             notices: Notices::default(),
             split: None,
+            refusals: 0,
         }
     }
 

@@ -12,7 +12,8 @@ impl Job {
         let waits = matches!(self.phase, Phase::Queued { .. });
         let rests = self.reservation.as_deref().is_none_or(|reservation| reservation.spent);
         let wish = self.reservation_wish().filter(|_| waits && rests)?;
-        Some(wish.asked_at(self.waits_for_reservation_since()))
+        let refusals = self.reservation.as_deref().map_or(0, |reservation| reservation.refusals);
+        Some(wish.asked_at(self.waits_for_reservation_since(), refusals))
     }
 
     /// Since when its processors are claimed in vain: since sites have said no, or it was

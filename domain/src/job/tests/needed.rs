@@ -98,13 +98,46 @@ fn a_refused_job_keeps_its_place_in_the_queue_and_asks_again() {
     };
     assert_eq!(since, submitted);
     assert!(is_claimed_for(&story.world.job));
-    let again = submitted + AFTER + AFTER;
+    let again = submitted + AFTER + AFTER + AFTER;
     assert_eq!(story.world.job.reservation_asked_at(), Some(again));
     story.give_back_taken();
     story.world.now = again;
     story.seek().unwrap();
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
+}
+
+#[test]
+fn each_refusal_doubles_the_pause_before_sites_are_asked_again() {
+    let week = StartWindow::new(Timestamp(0), Timestamp(0) + DurationMs(7 * 24 * HOUR.0));
+    let pauses = |after: u64| {
+        let reserve_after = Some(DurationMs::from_secs(60 * after));
+        let wish = ReservationWish { window: week, reserve_after, ..Default::default() };
+        [0, 1, 2, 3, 4, 5, u32::MAX]
+            .map(|refusals| wish.asked_at(Timestamp(0), refusals).0 / 60_000)
+    };
+    assert_eq!(pauses(10), [10, 20, 40, 80, 160, 240, 240]);
+    assert_eq!(pauses(0), [0, 1, 1, 1, 1, 1, 1], "nobody asks without a pause");
+    assert_eq!(pauses(600), [600; 7]);
+}
+
+#[test]
+fn refusals_are_forgotten_once_a_job_is_placed_or_its_wish_changes() {
+    let mut story = story(1, 1);
+    story.take_all();
+    story.world.now = story.world.now + AFTER;
+    story.seek().unwrap();
+    story.ask_all();
+    let refusals = |story: &Story| story.world.job.reservation.as_deref().unwrap().refusals;
+    assert_eq!(refusals(&story), 1);
+    let wish = story.world.job.reservation_wish();
+    story.world.tell(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
+    assert_eq!(refusals(&story), 0);
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!(refusals(&story), 1);
+    place(&mut story).unwrap();
+    assert_eq!(refusals(&story), 0);
 }
 
 #[test]
@@ -193,12 +226,32 @@ proptest! {
         let window = StartWindow::new(Timestamp(0), Timestamp(latest));
         let reserve_after = after.map(DurationMs);
         let wish = ReservationWish { window, reserve_after, ..Default::default() };
-        let asked_at = wish.asked_at(Timestamp(since)).0;
+        let asked_at = wish.asked_at(Timestamp(since), 0).0;
         match after {
             None => prop_assert_eq!(asked_at, 0),
             Some(after) if since + after <= latest => prop_assert_eq!(asked_at, since + after),
             Some(_) => prop_assert_eq!(asked_at, latest + 1),
         }
+    }
+
+    /// However often sites refuse, they are asked ever more seldom, and a last time while there is
+    /// still as long as a job waits for them first.
+    #[test]
+    fn refused_jobs_ask_ever_more_seldom_and_once_more_at_the_end(
+        after in 60_000..3_600_000_u64, latest in 0..1_000_000_000_u64,
+    ) {
+        let window = StartWindow::new(Timestamp(0), Timestamp(latest));
+        let reserve_after = Some(DurationMs(after));
+        let wish = ReservationWish { window, reserve_after, ..Default::default() };
+        let (mut asked, mut since) = (Vec::new(), Timestamp(0));
+        while let Some(at) = Some(wish.asked_at(since, asked.len() as u32)).filter(|at| at.0 <= latest) {
+            prop_assert!(at.0 >= since.0 + after);
+            asked.push(at);
+            since = at;
+        }
+        prop_assert!(asked.len() as u64 <= 8 + latest / (4 * HOUR.0), "{:?}", asked);
+        let is_last = asked.last().is_none_or(|last| last.0 + 3 * after > latest);
+        prop_assert!(is_last || latest < 3 * after, "{:?} until {}", asked, latest);
     }
 }
 

@@ -195,6 +195,34 @@ fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
 }
 
 #[test]
+fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
+    let told = |bench: &Bench| {
+        let owed = bench.record.owed.iter();
+        let lost = owed.filter(|owed| owed.kind == NotificationKind::ReservationLost);
+        lost.map(|owed| (owed.text.to_string(), owed.details.len())).collect::<Vec<_>>()
+    };
+    let mut bench = Bench::kept("course-1");
+    bench.want("course-2").unwrap();
+    let start = bench.now + HOUR;
+    bench.answer(Outcome::Granted { start });
+    bench.answer(Outcome::Done);
+    let gone: BTreeSet<Serial> = bench.record.shared.iter().map(|one| one.serial).collect();
+    bench.tell(SiteCommand::SharedMissing { gone, changed: [].into() }).unwrap();
+    let [(text, 2)] = &told(&bench)[..] else { panic!("{:?}", bench.record.owed) };
+    assert!(text.contains("course-1 of ") && text.ends_with(", and 1 more"), "{text}");
+
+    let mut extended = Bench::kept("course");
+    let until = extended.one("course").until() + HOUR;
+    let extend = Operation::ExtendReservation { name: name("course"), until };
+    extended.operate(extend.clone()).unwrap();
+    extended.answer(Outcome::Refused { next: None });
+    assert!(told(&extended).is_empty(), "it keeps its end");
+    extended.operate(extend).unwrap();
+    extended.answer(Outcome::Lost { next: None });
+    assert_eq!(told(&extended).len(), 1);
+}
+
+#[test]
 fn a_site_keeps_so_many_and_remembers_so_many_that_have_ended() {
     let mut bench = Bench::new();
     for number in 0..MAX_SHARED {

@@ -37,6 +37,7 @@ wire_struct!(Reservation = state::Reservation {
     withheld: bool,
     notices: Notices,
     split: Option<Split>,
+    refusals: u32,
 });
 wire_struct!(Split = state::Split { shape: u32; refused: u32, is_last: bool });
 wire_struct!(Anew = state::Anew { placements: Vec<Vec<Placement>>, split: Split });

@@ -130,6 +130,7 @@ wire_enum!(
         Unreachable,
         CredentialsExpired,
         Answering,
-        NoShow
+        NoShow,
+        ReservationLost,
     }
 );

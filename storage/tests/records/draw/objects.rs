@@ -177,10 +177,19 @@ impl Draw {
 
     fn notification(&mut self) -> Notification {
         use NotificationKind::{
-            Answering, CredentialsExpired, NoShow, ProbeFailed, Unreachable, Unusable, Usable,
+            Answering, CredentialsExpired, NoShow, ProbeFailed, ReservationLost, Unreachable,
+            Unusable, Usable,
         };
-        let kinds =
-            [Unusable, ProbeFailed, Usable, Unreachable, CredentialsExpired, Answering, NoShow];
+        let kinds = [
+            Unusable,
+            ProbeFailed,
+            Usable,
+            Unreachable,
+            CredentialsExpired,
+            Answering,
+            NoShow,
+            ReservationLost,
+        ];
         Notification {
             id: NotificationId(self.n64()),
             kind: self.one(&kinds),

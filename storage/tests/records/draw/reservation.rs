@@ -250,6 +250,7 @@ impl Draw {
             withheld: self.coin(),
             notices: self.notices(),
             split: self.maybe(Self::split),
+            refusals: self.n32(),
         }
     }
 }

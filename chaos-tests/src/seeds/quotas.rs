@@ -1,0 +1,155 @@
+//! How much of a site a user may hold in reservations, and how far ahead: drawn for some of the runs
+//! that have promises, and judged by what the sites hold.
+
+use std::collections::BTreeMap;
+
+use cospan_actors::api::View;
+use cospan_actors::api::command::ApiRefusal;
+use cospan_actors::journal::Change;
+use cospan_domain::ids::{InstanceId, KeyName, SiteName};
+use cospan_domain::job::event::Happened;
+use cospan_domain::job::state::{Job, Phase, Reservation};
+use cospan_domain::reserve::{Lease, ReservationTag, Search};
+use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::rare_options::USERS;
+use super::scenario::{HOUR, Scenario};
+use cospan_simulator::control_plane_run::ControlPlaneRun;
+use cospan_simulator::world::World;
+
+/// Tells the stream apart.
+const QUOTAS: u64 = 0x6d6f_7374_7368;
+/// How many of the runs with promises have quotas.
+const SHARE: f64 = 0.5;
+/// Settings that a refusal names.
+const SETTINGS: [&str; 2] = ["reservations.most_share", "reservations.most_ahead"];
+
+/// What one user may hold in reservations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReservationQuota {
+    /// What share of a site, at a time.
+    pub share: PerMillion,
+    /// How far ahead the latest start may be.
+    pub ahead: Option<DurationMs>,
+}
+
+impl Default for ReservationQuota {
+    fn default() -> Self {
+        Self { share: PerMillion::ONE, ahead: None }
+    }
+}
+
+/// Lets some runs bound what users hold. One user has most of the jobs, so that it binds.
+pub(super) fn draw_reservation_quota(scenario: &mut Scenario) {
+    let mut chance = StdRng::seed_from_u64(scenario.seed ^ QUOTAS);
+    let promises = scenario.jobs.iter().any(|job| job.rare_options.promised.is_some());
+    if !promises || !chance.random_bool(SHARE) {
+        return;
+    }
+    let share = [100_000, 250_000, 500_000, 1_000_000][chance.random_range(0..4)];
+    let ahead = DurationMs(chance.random_range(HOUR..4 * HOUR));
+    let ahead = chance.random_bool(0.5).then_some(ahead);
+    scenario.reservation_quota = ReservationQuota { share: PerMillion(share), ahead };
+    for job in &mut scenario.jobs {
+        if chance.random_bool(0.3) {
+            job.rare_options.user = USERS[chance.random_range(0..USERS.len())];
+        }
+    }
+}
+
+/// Whether a submission was refused because of what its user may hold, and told so.
+pub(super) fn is_told(refusal: &ApiRefusal) -> bool {
+    let ApiRefusal::Invalid { problem, .. } = refusal else { return false };
+    SETTINGS.iter().any(|setting| problem.contains(setting))
+}
+
+/// What is wrong about what users hold after this change of one of their jobs.
+pub(super) fn exceeded(
+    plane_run: &ControlPlaneRun,
+    quota: ReservationQuota,
+    change: &Change,
+) -> Vec<String> {
+    let Change::Job { new, events, .. } = change else { return Vec::new() };
+    let (view, instance) = (plane_run.plane.view(), plane_run.plane.shared().instance);
+    let asks = events.iter().any(|event| {
+        matches!(event.what, Happened::ReservationAnswered { .. } | Happened::ReservationMoved)
+    });
+    let untold = events.iter().find_map(|event| untold(new, &event.what));
+    if !asks || quota == ReservationQuota::default() {
+        return untold.into_iter().collect();
+    }
+    let held = plane_run.world.read(|world| {
+        let held = held_by(world, &view, instance, &new.owner);
+        let far = too_far(&held, quota.ahead, world.now());
+        far.into_iter().chain(too_many(world, &held, quota.share)).collect::<Vec<_>>()
+    });
+    let of = |text: String| format!("{} {text}", new.owner);
+    untold.into_iter().chain(held.into_iter().map(of)).collect()
+}
+
+/// A failure after a site was not asked for that reason, which does not say so.
+fn untold(job: &Job, what: &Happened) -> Option<String> {
+    let Happened::JobFailed { reason } = what else { return None };
+    let withheld = job.reservation.as_deref().is_some_and(|reservation| reservation.withheld);
+    let of_sites = ["no site ", "its sites ", "no common start "];
+    let refused = of_sites.iter().any(|begin| reason.starts_with(begin));
+    let is_told = SETTINGS.iter().any(|setting| reason.contains(setting));
+    let text = || format!("job {} was not told of its user's bound: {reason}", job.id);
+    (withheld && refused && !is_told && matches!(job.phase, Phase::Failed { .. })).then(text)
+}
+
+type Held<'w> = BTreeMap<SiteName, Vec<(ReservationTag, &'w Lease)>>;
+
+/// What sites hold for jobs of a user, as far as these count on it: what is nobody's any more is
+/// being given back.
+fn held_by<'w>(world: &'w World, view: &View, instance: InstanceId, owner: &KeyName) -> Held<'w> {
+    let counts = |tag: &ReservationTag| {
+        let job = view.jobs.get(&tag.job).filter(|job| job.owner == *owner);
+        let reservation = job.and_then(|job| job.reservation.as_deref());
+        let mut searches = reservation.into_iter().flat_map(searches);
+        let has = |search: &Search| {
+            search.reserved().iter().flatten().any(|held| held.serial == tag.serial)
+        };
+        tag.instance == instance && searches.any(has)
+    };
+    let each = world.sites().iter().map(|site| {
+        let leases = site.leases().filter(|(tag, _)| counts(tag));
+        (site.name().clone(), leases.map(|(tag, lease)| (*tag, lease)).collect())
+    });
+    each.collect()
+}
+
+fn searches(reservation: &Reservation) -> impl Iterator<Item = &Search> {
+    let other = reservation.other.as_ref().map(|other| &other.search);
+    [&reservation.search].into_iter().chain(other)
+}
+
+/// More than the share, at the moment at which some of it begins.
+fn too_many(world: &World, held: &Held<'_>, share: PerMillion) -> Vec<String> {
+    let mut found = Vec::new();
+    for site in world.sites() {
+        let Some(leases) = held.get(site.name()) else { continue };
+        let most = u64::from(site.processors()) * u64::from(share.0) / 1_000_000;
+        for (_, first) in leases {
+            let then = leases.iter().filter(|(_, lease)| {
+                lease.span.from <= first.span.from && first.span.from < lease.span.to
+            });
+            let all: u64 = then.map(|(_, l)| u64::from(l.amounts.whole_processors())).sum();
+            if all > most {
+                found.push(format!("holds {all} of {most} at {}: {leases:?}", site.name()));
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Begins later than may be asked for now; what was asked for before is nearer by now.
+fn too_far(held: &Held<'_>, ahead: Option<DurationMs>, now: Timestamp) -> Option<String> {
+    let latest = now + ahead?;
+    let mut leases = held.values().flatten();
+    let far = leases.find(|(_, lease)| lease.span.from > latest)?;
+    Some(format!("holds what begins after {}: {far:?}", latest.0))
+}

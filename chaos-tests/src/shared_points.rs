@@ -1,0 +1,404 @@
+//! Crashes at every step of a reservation that jobs share: it is made at two sites, a job runs
+//! within, it is made to last longer, and given back, all by somebody who asks until there is an
+//! answer.
+//!
+//! Judged is what sites keep in files of their own: which reservations, and what runs under them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use cospan_domain::site::shared::SharedQuestion;
+use serde_json::{Value, json};
+
+use crate::api::{Api, Reply};
+use crate::crowd::Promises;
+use crate::evidence::{Foreign, names};
+use crate::oracle::{Rule, Verdict};
+use crate::points::{ABORTED, AROUND, Strike, Struck};
+use crate::server::{Chaos, Server};
+use crate::settle;
+use crate::test_environment::{EnvironmentSite, Layout, TestEnvironment};
+
+/// Longest that anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(90);
+const COURSE: &str = "/v1/shared-reservations/course";
+/// Where an order is about to be answered; no site is asked there.
+const ORDER: &str = "Site";
+
+/// Around each question, at the first site and at the second; and before each order is answered.
+pub fn crashes() -> Vec<Strike> {
+    let strike = |point, effect, passage| Strike {
+        kind: "crash",
+        point,
+        effect,
+        passage,
+        load: 0,
+        times: 1,
+    };
+    let around = |effect, passage| AROUND.map(|point| strike(point, effect, passage));
+    let asked = SharedQuestion::NAMES.into_iter();
+    let mut strikes: Vec<Strike> =
+        asked.flat_map(|effect| [1, 2].map(|passage| around(effect, passage))).flatten().collect();
+    strikes.extend((1..=3).map(|passage| strike("before-answer", ORDER, passage)));
+    strikes
+}
+
+/// Whether a strike is one of [`crashes`].
+pub fn plays(what: &Strike) -> bool {
+    let at_order = (what.point, what.effect) == ("before-answer", ORDER);
+    at_order || SharedQuestion::NAMES.contains(&what.effect)
+}
+
+/// Strikes once, on an environment of its own.
+///
+/// # Errors
+/// The harness cannot work, or what was asked for does not come about.
+pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<Struck> {
+    let begun = Instant::now();
+    let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
+    let mut environment = TestEnvironment::new(base, &layout)?;
+    let mut server = Server::new(binary, &environment);
+    let played = play(&environment, &mut server, what);
+    server.kill()?;
+    let struck = played.map(|(ended, verdict)| Struck {
+        name: what.name(),
+        reached: ended == Some(ABORTED),
+        in_flight: None,
+        wrong_end: ended
+            .filter(|code| *code != ABORTED)
+            .map(|code| format!("the server ended with {code}")),
+        verdict,
+        took: begun.elapsed(),
+        directory: environment.path().into(),
+    });
+    if !struck.as_ref().is_ok_and(Struck::is_good) {
+        environment.keep();
+    }
+    struck.with_context(|| format!("{}: see {}", what.name(), environment.path().display()))
+}
+
+fn play(
+    environment: &TestEnvironment,
+    server: &mut Server,
+    what: &Strike,
+) -> Result<(Option<i32>, Verdict)> {
+    let quiet = Chaos { plan: String::new(), coverage: environment.coverage() };
+    server.chaos = Some(Chaos { plan: what.plan(), ..quiet.clone() });
+    server.start()?;
+    let api = server.api()?;
+    let mut foreign = vec![Foreign::plant(&environment.sites[0])?];
+    let (ended, watch) = (None, Watch::new(&environment.sites));
+    let mut scene = Scene { environment, server, quiet, api, ended, watch };
+    let promises = scene.play()?;
+    let Scene { api, ended, watch, .. } = scene;
+    let settled = settle::settle_and_judge(environment, &api, &promises, &mut foreign, PATIENCE)?;
+    let (mut verdict, evidence) = settled;
+    for run in &evidence.ledger.runs {
+        if !watch.under.contains_key(&run.tag) {
+            verdict.blame(Rule::RunsWithin, format!("{} ran under none", run.tag));
+        }
+    }
+    verdict.violations.extend(watch.verdict.violations);
+    Ok((ended, verdict))
+}
+
+/// What has been asked for so far, and so must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It is being made.
+    Making,
+    /// It was said to be confirmed, and nobody has wanted it back yet.
+    Kept,
+    /// It goes back.
+    Over,
+}
+
+/// What sites keep, looked at again and again.
+struct Watch<'a> {
+    sites: &'a [EnvironmentSite],
+    stage: Stage,
+    /// The reservation under which each attempt held its processors.
+    under: BTreeMap<String, String>,
+    verdict: Verdict,
+}
+
+impl<'a> Watch<'a> {
+    fn new(sites: &'a [EnvironmentSite]) -> Self {
+        Self { sites, stage: Stage::Making, under: BTreeMap::new(), verdict: Verdict::default() }
+    }
+
+    /// Looks once; the first site first, which is asked first and confirms first.
+    fn look(&mut self) -> Result<()> {
+        let mut before_keeps = false;
+        for site in self.sites {
+            let held = held(site)?;
+            let confirmed = held.values().filter(|lease| lease["expires"].is_null()).count();
+            let all = held.len();
+            let wrong = match self.stage {
+                _ if all > 1 => Some("there is more than one"),
+                Stage::Making if all == 0 && before_keeps => {
+                    Some("another site keeps its part, and it has granted none")
+                }
+                Stage::Kept if confirmed != 1 => Some("what was confirmed is not kept"),
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
+                let what = format!("at {}: {wrong}: {held:?}", site.name);
+                self.verdict.blame(Rule::ReservationKept, what);
+            }
+            before_keeps = confirmed > 0;
+            self.under.extend(running_under(site));
+        }
+        Ok(())
+    }
+
+    fn is_empty(&self) -> Result<bool> {
+        let each: Vec<bool> =
+            self.sites.iter().map(|site| Ok(held(site)?.is_empty())).collect::<Result<_>>()?;
+        Ok(each.into_iter().all(|empty| empty))
+    }
+}
+
+/// The reservations that a site keeps, by tag.
+fn held(site: &EnvironmentSite) -> Result<BTreeMap<String, Value>> {
+    match fs::read(site.root.join("leases.json")) {
+        Ok(text) => Ok(serde_json::from_slice(&text)?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Attempts that hold processors of a site, each with the shared reservation that it uses.
+fn running_under(site: &EnvironmentSite) -> Vec<(String, String)> {
+    let live = site.root.join("live");
+    let under = |tag: String| {
+        // Gone by now, if it cannot be read.
+        let entry = fs::read_to_string(live.join(&tag)).ok()?;
+        let lease = entry.lines().find_map(|line| line.strip_prefix("reservation "))?;
+        lease.contains("-0-r").then(|| (tag, lease.to_owned()))
+    };
+    names(&live).into_iter().filter_map(under).collect()
+}
+
+struct Scene<'a> {
+    environment: &'a TestEnvironment,
+    server: &'a mut Server,
+    quiet: Chaos,
+    api: Api,
+    /// How the server ended, once it has.
+    ended: Option<i32>,
+    watch: Watch<'a>,
+}
+
+impl Scene<'_> {
+    /// All that is asked for, one after the other; what was promised.
+    fn play(&mut self) -> Result<Promises> {
+        self.until("all sites usable", |scene| {
+            let Reply::Answered(200, sites) = scene.api.get("/v1/sites") else { return Ok(false) };
+            let list = sites["sites"].as_array().context("no sites")?;
+            Ok(list.iter().all(|site| site["state"] == "usable"))
+        })?;
+        self.make()?;
+        let id = self.submit()?;
+        self.extend()?;
+        self.until("the job has ended", |scene| {
+            let state = scene.state(&format!("/v1/jobs/{id}"), |job| &job["phase"]["state"])?;
+            ensure!(!matches!(state.as_str(), "failed" | "cancelled"), "the job has {state}");
+            Ok(state == "finished")
+        })?;
+        self.give_back()?;
+        let acknowledged = [("within".to_owned(), vec![id])].into();
+        Ok(Promises { acknowledged, ..Promises::default() })
+    }
+
+    fn make(&mut self) -> Result<()> {
+        let [first, second] = self.environment.sites.as_slice() else { bail!("not two sites") };
+        let wanted = json!({
+            "name": "course", "site": first.name, "processors": 2, "for": "30m",
+            "also": [{ "site": second.name, "processors": 2 }],
+        });
+        // Whoever has no answer looks whether it is there before it asks again.
+        self.until("it is taken", |scene| {
+            let taken = scene.is_done("/v1/shared-reservations", &wanted);
+            Ok(taken || matches!(scene.api.get(COURSE), Reply::Answered(200, _)))
+        })?;
+        self.await_state("confirmed")?;
+        self.watch.stage = Stage::Kept;
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<u64> {
+        let (payload, ledger) = (self.environment.payload(), self.environment.ledger());
+        let component = |name: &str| {
+            json!({
+                "name": name, "processors": 2, "executable": "/bin/sh",
+                "arguments": [payload, ledger, "2", "0", "polite", "-", "0"],
+            })
+        };
+        let job = json!({
+            "name": "within", "wall_time": "60s", "reservation": { "use": "course" },
+            "component": [component("a"), component("b")],
+        });
+        let mut id = None;
+        self.until("the job is taken", |scene| {
+            if let Reply::Answered(200 | 201, taken) = scene.api.post("/v1/jobs", Some("a"), &job) {
+                id = taken["jobs"][0]["id"].as_u64();
+            }
+            Ok(id.is_some())
+        })?;
+        let id = id.context("no number")?;
+        self.until("the job runs", |scene| {
+            let state = scene.state(&format!("/v1/jobs/{id}"), |job| &job["phase"]["state"])?;
+            Ok(matches!(state.as_str(), "running" | "finished"))
+        })?;
+        Ok(id)
+    }
+
+    fn extend(&mut self) -> Result<()> {
+        let before = self.state(COURSE, |course| &course["until"])?;
+        let mut taken = false;
+        self.until("it lasts longer", |scene| {
+            let Reply::Answered(200, course) = scene.api.get(COURSE) else { return Ok(false) };
+            let (is_same, state) = (course["until"] == before.as_str(), &course["state"]);
+            if state != "confirmed" || !is_same {
+                return Ok(state == "confirmed");
+            }
+            ensure!(!taken, "an extension was acknowledged, and is not: {course}");
+            taken = scene.is_done(&format!("{COURSE}/extend"), &json!({ "for": "30m" }));
+            Ok(false)
+        })
+    }
+
+    fn give_back(&mut self) -> Result<()> {
+        self.watch.stage = Stage::Over;
+        let mut taken = false;
+        self.until("it is given back", |scene| {
+            let state = scene.state(COURSE, |course| &course["state"])?;
+            if matches!(state.as_str(), "releasing" | "cancelled") {
+                return Ok(state == "cancelled");
+            }
+            ensure!(!taken || state.is_empty(), "it was acknowledged to go back, and is {state}");
+            taken |= scene.is_done(&format!("{COURSE}/cancel"), &json!({}));
+            Ok(false)
+        })?;
+        self.until("no site holds anything", |scene| scene.watch.is_empty())
+    }
+
+    fn await_state(&mut self, wanted: &str) -> Result<()> {
+        self.until(wanted, |scene| {
+            let state = scene.state(COURSE, |course| &course["state"])?;
+            ensure!(state.is_empty() || state == "asking" || state == wanted, "it is {state}");
+            Ok(state == wanted)
+        })
+    }
+
+    /// A member of what is shown; empty while nobody answers.
+    ///
+    /// # Errors
+    /// It is not there, though it was acknowledged.
+    fn state(&self, path: &str, member: impl Fn(&Value) -> &Value) -> Result<String> {
+        match self.api.get(path) {
+            Reply::Answered(200, shown) => Ok(member(&shown).as_str().unwrap_or_default().into()),
+            Reply::Answered(404, told) => bail!("{path} was acknowledged, and is gone: {told}"),
+            Reply::Answered(..) | Reply::Silent(_) => Ok(String::new()),
+        }
+    }
+
+    fn is_done(&self, path: &str, body: &Value) -> bool {
+        matches!(self.api.post(path, None, body), Reply::Answered(200 | 201, _))
+    }
+
+    /// Goes on until something is so; whenever the server has ended, it is started again.
+    fn until(
+        &mut self,
+        what: &str,
+        mut holds: impl FnMut(&mut Self) -> Result<bool>,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            self.revive()?;
+            self.watch.look()?;
+            if holds(self)? {
+                return Ok(());
+            }
+            ensure!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn revive(&mut self) -> Result<()> {
+        use std::os::unix::process::ExitStatusExt;
+        let Some(status) = self.server.ended()? else { return Ok(()) };
+        let code = status.code().or(status.signal().map(|signal| 128 + signal));
+        ensure!(self.ended.is_none(), "the server ended a second time, with {code:?}");
+        self.ended = code;
+        self.server.kill()?;
+        self.server.chaos = Some(self.quiet.clone());
+        self.server.start()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::points;
+
+    fn site(base: &Path, name: &str) -> EnvironmentSite {
+        let root = base.join(name);
+        fs::create_dir_all(root.join("live")).unwrap();
+        EnvironmentSite { name: name.into(), root, processors: 2 }
+    }
+
+    fn keep(site: &EnvironmentSite, leases: Value) {
+        fs::write(site.root.join("leases.json"), leases.to_string()).unwrap();
+    }
+
+    #[test]
+    fn what_sites_keep_twice_too_early_or_no_more_is_blamed() {
+        let base = tempfile::tempdir().unwrap();
+        let sites = ["s1", "s2"].map(|name| site(base.path(), name));
+        let (granted, kept) = (json!({ "expires": 1 }), json!({}));
+        let blamed = |stage, leases: [Value; 2]| {
+            sites.iter().zip(leases).for_each(|(site, leases)| keep(site, leases));
+            let mut watch = Watch { stage, ..Watch::new(&sites) };
+            watch.look().unwrap();
+            watch.verdict.violations.len()
+        };
+        let both = |lease: &Value| [json!({ "a": lease }), json!({ "a": lease })];
+        assert_eq!(blamed(Stage::Making, both(&granted)), 0);
+        assert_eq!(blamed(Stage::Making, [json!({ "a": kept }), json!({ "a": granted })]), 0);
+        assert_eq!(blamed(Stage::Making, [json!({ "a": kept }), json!({})]), 1, "too early");
+        assert_eq!(blamed(Stage::Making, [json!({ "a": granted, "b": granted }), json!({})]), 1);
+        assert_eq!(blamed(Stage::Kept, both(&kept)), 0);
+        assert_eq!(blamed(Stage::Kept, [json!({ "a": kept }), json!({})]), 1, "no more");
+        assert_eq!(blamed(Stage::Over, [json!({ "a": kept }), json!({})]), 0);
+    }
+
+    #[test]
+    fn an_attempt_runs_within_what_its_site_says_that_it_uses() {
+        let base = tempfile::tempdir().unwrap();
+        let site = site(base.path(), "s1");
+        let live =
+            |tag: &str, text: &str| fs::write(site.root.join("live").join(tag), text).unwrap();
+        live("alone", "processors 2\n");
+        live("within", "processors 2\nreservation cabc-0-r1\n");
+        live("own", "processors 2\nreservation cabc-7-r1\n");
+        assert_eq!(running_under(&site), [("within".to_owned(), "cabc-0-r1".to_owned())]);
+    }
+
+    #[test]
+    fn every_question_has_a_crash_on_each_side_of_journal_and_site() {
+        let strikes = crashes();
+        for effect in SharedQuestion::NAMES {
+            for (point, passage) in AROUND.into_iter().flat_map(|point| [(point, 1), (point, 2)]) {
+                let at = |s: &&Strike| (s.point, s.effect, s.passage) == (point, effect, passage);
+                assert_eq!(strikes.iter().filter(at).count(), 1, "{point}:{effect}:{passage}");
+            }
+        }
+        assert!(strikes.iter().all(plays) && !points::crashes().iter().any(plays));
+    }
+}
