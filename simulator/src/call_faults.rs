@@ -174,6 +174,11 @@ impl CallFaultModel {
         state.fault_rates.disk = DiskTrouble::default();
     }
 
+    /// Whether calls may be struck by this.
+    pub fn may_strike(&self, kind: Kind) -> bool {
+        self.lock().fault_rates.faults.contains_key(&kind)
+    }
+
     /// From now on calls are written down.
     pub fn watch_calls(&self) {
         self.lock().calls.get_or_insert_default();

@@ -14,6 +14,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::oracle::Evidence;
 use super::scenario::HOUR;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
+use cospan_simulator::kinds::Kind;
 use cospan_simulator::world::World;
 use cospan_simulator::world::ledger::Deed;
 
@@ -90,7 +91,9 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<Stri
             let was = before(shared).is_some_and(|was| !matches!(was, SharedStage::Ended(_)));
             was && !matches!(shared.end(), Some(SharedEnd::Lost | SharedEnd::Refused { .. }))
         });
-        let left = ended.filter_map(|shared| not_released(world, instance, new, shared));
+        // What a site refuses to take back is nobody's then, and taken back later.
+        let told = ended.filter(|_| !plane_run.call_faults.may_strike(Kind::Refused));
+        let left = told.filter_map(|shared| not_released(world, instance, new, shared));
         missing.chain(early).chain(left).collect::<Vec<_>>()
     });
     let unheard = old.as_deref().and_then(|old| lost_in_silence(old, new, now));
@@ -130,8 +133,7 @@ fn kept_early(
     lease.filter(|_| !may).map(text)
 }
 
-/// What is recorded to be over although the site was never told, and has it. Whoever refuses to
-/// take one back has it taken back later, as nobody's.
+/// What is recorded to be over although the site was never told, and has it.
 fn not_released(
     world: &World,
     instance: InstanceId,

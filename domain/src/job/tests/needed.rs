@@ -133,6 +133,7 @@ fn refusals_are_forgotten_once_a_job_is_placed_or_its_wish_changes() {
     let wish = story.world.job.reservation_wish();
     story.world.tell(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
     assert_eq!(refusals(&story), 0);
+    story.world.now = story.world.now + AFTER;
     story.seek().unwrap();
     story.ask_all();
     assert_eq!(refusals(&story), 1);
