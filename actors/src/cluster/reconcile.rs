@@ -91,19 +91,15 @@ fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (Jo
     promised.collect()
 }
 
-/// Tells jobs that a site does not hold what it promised them. One that does not need it any more
-/// says so, and nothing comes of it; of one that is just being rebuilt the next look tells.
-async fn tell_losses(
-    site: &SiteName,
-    shared: &Shared,
-    lost: BTreeMap<ReservationTag, (JobId, Span)>,
-) {
-    for (tag, (job, _)) in lost {
-        let Some(addr) = shared.actors.jobs.addr(&job) else { continue };
-        let gone = JobCommand::ReservationGone { site: site.clone(), serial: tag.serial };
-        if let Ok(Ok(_)) = addr.send(Order(gone)).await {
-            warn!(%site, %job, %tag, "the site does not hold this reservation any more");
-        }
+/// Tells jobs that a site does not hold what it promised them, and should still hold. Nobody waits for
+/// what becomes of it: a job that is told too early or too late says that it is none of its concern,
+/// and of one that is just being rebuilt the next look tells.
+fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag, (JobId, Span)>) {
+    let promised = promised_at(site, shared);
+    for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
+        let Some(addr) = shared.actors.jobs.addr(job) else { continue };
+        warn!(%site, %job, %tag, "the site does not hold this reservation any more");
+        addr.do_send(Order(JobCommand::ReservationGone { site: site.clone(), serial: tag.serial }));
     }
 }
 
@@ -156,7 +152,7 @@ async fn compare_reservations(
             orphans.insert(tag);
         }
     }
-    tell_losses(site.name(), shared, lost).await;
+    tell_losses(site.name(), shared, &lost);
     Ok(Leases { orphans, gone: gone.into_keys().collect(), changed })
 }
 

@@ -285,8 +285,8 @@ impl Job {
         self.indexed().filter_map(begins).max()
     }
 
-    /// When its payloads are to begin that begin together: when the last reservation has begun and all could come to
-    /// their gates, but within what the user accepts.
+    /// When its payloads are to begin that begin together: when the last reservation has begun and
+    /// all could come to their gates, but within what the user accepts.
     pub fn promised_start(&self) -> Option<Timestamp> {
         Some(self.start_after(self.reservations_begin()?))
     }

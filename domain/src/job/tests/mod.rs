@@ -8,6 +8,7 @@ mod cost;
 mod deadlock;
 mod divided;
 mod forward;
+mod gone;
 mod later;
 mod lives;
 mod needed;

@@ -270,27 +270,6 @@ fn a_round_that_is_lost_is_reserved_anew_under_other_serials() {
 }
 
 #[test]
-fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
-    let mut story = Story::new(2, HOUR, 2);
-    story.seek().unwrap();
-    story.ask_all();
-    let gone = |site, serial| JobCommand::ReservationGone { site, serial };
-    let (first, serial) = (site(0), story.world.job.components[0].acquisition().promised());
-    let serial = serial.unwrap().serial;
-    let other = story.world.tell(gone(first.clone(), Serial(serial.0 + 7)));
-    assert_eq!(other, Err(Rejection::Stale), "of an earlier round");
-    let told = story.world.tell(gone(first.clone(), serial)).unwrap();
-    assert_eq!(told[0], "RoundAborted");
-    story.ask_all();
-    assert_eq!(story.world.phase(), PhaseKind::Queued);
-    assert!(story.held().is_empty(), "what the other site holds is given back");
-    story.seek().unwrap();
-    story.ask_all();
-    assert_eq!((story.world.phase(), story.held().len()), (PhaseKind::Placed, 2));
-    assert_eq!(story.world.tell(gone(first, serial)), Err(Rejection::Stale), "told twice");
-}
-
-#[test]
 fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
     let mut story = Story::new(1, DurationMs::from_secs(10 * 86_400), 1);
     story.seek().unwrap();

@@ -1,0 +1,47 @@
+//! Promises that sites lose before the start.
+
+use super::reservations::Story;
+use super::world::site;
+use crate::ids::SiteName;
+use crate::job::command::{JobCommand, Rejection};
+use crate::job::state::PhaseKind;
+use crate::reserve::Serial;
+use crate::units::DurationMs;
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+
+fn gone(site: SiteName, serial: Serial) -> JobCommand {
+    JobCommand::ReservationGone { site, serial }
+}
+
+#[test]
+fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
+    let mut story = Story::new(2, HOUR, 2);
+    story.seek().unwrap();
+    story.ask_all();
+    let (first, serial) = (site(0), story.world.job.components[0].acquisition().promised());
+    let serial = serial.unwrap().serial;
+    let other = story.world.tell(gone(first.clone(), Serial(serial.0 + 7)));
+    assert_eq!(other, Err(Rejection::Stale), "of an earlier round");
+    let told = story.world.tell(gone(first.clone(), serial)).unwrap();
+    assert_eq!(told[0], "RoundAborted");
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Queued);
+    assert!(story.held().is_empty(), "what the other site holds is given back");
+    story.seek().unwrap();
+    story.ask_all();
+    assert_eq!((story.world.phase(), story.held().len()), (PhaseKind::Placed, 2));
+    assert_eq!(story.world.tell(gone(first, serial)), Err(Rejection::Stale), "told twice");
+}
+
+#[test]
+fn a_promise_that_is_made_use_of_is_not_given_up_for_a_list_without_it() {
+    let mut story = Story::new(1, HOUR, 1);
+    story.seek().unwrap();
+    story.ask_all();
+    let serial = story.world.job.components[0].acquisition().promised().unwrap().serial;
+    story.world.now = story.start() - story.world.parameters.reservation_lead;
+    story.world.claim_all(Default::default());
+    assert_eq!(story.world.tell(gone(site(0), serial)), Err(Rejection::Stale));
+    assert_eq!(story.world.phase(), PhaseKind::Claiming);
+}
