@@ -33,7 +33,7 @@ pub(super) struct Story {
 impl Story {
     /// A job of so many components of two processors that is to start in an hour, or up to so
     /// much later.
-    fn new(components: usize, within: DurationMs, sites: usize) -> Self {
+    pub(super) fn new(components: usize, within: DurationMs, sites: usize) -> Self {
         Self::flexible(components, within, sites, false)
     }
 
