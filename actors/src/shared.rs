@@ -177,6 +177,7 @@ impl Shared {
         let settings = Arc::new(parts.settings);
         let live = LiveState::new(names, settings.isolation_window);
         let deductions = Deductions::new(parts.metrics.provisional_plans.clone());
+        let put = Put::before(&parts.view);
         Self {
             started_at: parts.clock.now(),
             clock: parts.clock,
@@ -202,7 +203,7 @@ impl Shared {
             deductions,
             suspects: Mutex::default(),
             names: Names::default(),
-            put: Put::default(),
+            put,
             stream,
             on_fatal: parts.on_fatal,
             stopping: AtomicBool::new(false),

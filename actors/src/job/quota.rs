@@ -12,16 +12,32 @@ use cospan_domain::job::state::{Job, Reservation};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::quota::{Allowance, HeldFor, allowance, share_of};
 use cospan_domain::reserve::{Ask, Part, Reserved, Search, Serial, Span};
-use cospan_domain::units::{PerMillion, Timestamp};
+use cospan_domain::units::PerMillion;
 
 use super::actor::JobActor;
 use crate::api::View;
 
-/// Questions that jobs have put to sites since we were started, by the serial that each is about.
+/// Questions that jobs have put to sites, or may have, by the serial that each is about.
 #[derive(Debug, Default)]
 pub(crate) struct Put(Mutex<BTreeMap<JobId, Serial>>);
 
+/// What becomes of a question, by what its user may hold.
+pub(super) enum Permission {
+    /// It is put.
+    Granted,
+    /// It is put later: how large the site is has not been heard since our start.
+    Later,
+    /// It is not put, and this is said instead.
+    Withheld(JobCommand),
+}
+
 impl Put {
+    /// Those that wait for an answer at our start: nobody knows whether they have been put.
+    pub(crate) fn before(view: &View) -> Self {
+        let wanted = view.jobs.iter().filter_map(|(id, job)| Some((*id, wanted_by(job)?.serial)));
+        Self(Mutex::new(wanted.collect()))
+    }
+
     /// Takes note of one, and forgets those that have been answered.
     fn note(&self, job: JobId, serial: Serial, view: &View) {
         let mut put = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,30 +60,30 @@ struct Wanted {
     site: SiteName,
     serial: Serial,
     held: HeldFor,
-    since: Timestamp,
 }
 
-/// What is said to a question that its user may not have put to a site now.
-pub(super) fn withheld(actor: &JobActor, question: u32, ask: &Ask) -> Option<JobCommand> {
+/// Whether the user of a job may have a question put to a site now.
+pub(super) fn permission(actor: &JobActor, question: u32, ask: &Ask) -> Permission {
     let (shared, job) = (&actor.shared, actor.job());
     let share = shared.settings.job.reservation_share;
     if share >= PerMillion::ONE || !counts(job) {
-        return None;
+        return Permission::Granted;
     }
-    let reservation = job.reservation.as_deref()?;
-    let wanted = wanted(reservation, ask)?;
-    let shape = shared.live.site(&wanted.site)?.shape.clone()?;
+    let wanted = job.reservation.as_deref().and_then(|reservation| wanted(reservation, ask));
+    let Some(wanted) = wanted else { return Permission::Granted };
+    let report = shared.live.site(&wanted.site);
+    let Some(shape) = report.and_then(|report| report.shape.clone()) else {
+        return Permission::Later;
+    };
     let most = share_of(shape.total.processors, share);
     let view = shared.view.load();
     let others = view.jobs.values().filter(|other| other.owner == job.owner && other.id != job.id);
     let others: Vec<&Job> = others.map(AsRef::as_ref).filter(|other| counts(other)).collect();
     let asked = others.iter().filter_map(|other| {
         let theirs = wanted_by(other).filter(|theirs| theirs.site == wanted.site)?;
-        // Of two that nobody has put the older comes first; of before our start nobody knows.
-        let is_first = (theirs.since, other.id) < (wanted.since, job.id);
-        let may_be_put =
-            theirs.since < shared.started_at || shared.put.has(other.id, theirs.serial);
-        (is_first || may_be_put).then_some(theirs.held)
+        // Of two that wait to be put the older job's comes first.
+        let counts = other.id < job.id || shared.put.has(other.id, theirs.serial);
+        counts.then_some(theirs.held)
     });
     let held =
         others.iter().copied().chain([job.as_ref()]).flat_map(|job| held_at(job, &wanted.site));
@@ -77,12 +93,12 @@ pub(super) fn withheld(actor: &JobActor, question: u32, ask: &Ask) -> Option<Job
     let next = match allowance(&held, wanted.held, most) {
         Allowance::Allowed => {
             shared.put.note(job.id, wanted.serial, &view);
-            return None;
+            return Permission::Granted;
         }
         Allowance::From(next) => Some(next),
         Allowance::Never => None,
     };
-    Some(JobCommand::WithholdReservation { question, most, next })
+    Permission::Withheld(JobCommand::WithholdReservation { question, most, next })
 }
 
 /// Whether what a job holds counts; what an operator asked for counts for nobody.
@@ -100,7 +116,7 @@ fn wanted(reservation: &Reservation, ask: &Ask) -> Option<Wanted> {
     let span = Span::new(window.earliest, window.latest + part.length);
     let held = HeldFor { span, processors: part.resources.processors };
     let site = site.clone();
-    Some(Wanted { site, serial: *serial, held, since: reservation.asked_since })
+    Some(Wanted { site, serial: *serial, held })
 }
 
 /// What the site that a job asks at present is to reserve, if it is to.

@@ -15,7 +15,7 @@ use cospan_sites::port::{CallKind, ReservationOrder, Reservations, Site, SiteErr
 
 use super::actor::JobActor;
 use super::effects::{Pending, RETRY, call_at};
-use super::quota;
+use super::quota::{self, Permission};
 use crate::cluster::Call;
 use crate::shared::Shared;
 
@@ -129,8 +129,12 @@ pub(super) fn ask(actor: &JobActor) -> Option<Pending> {
         let answered = Some(JobCommand::ReservationAnswered { question, outcome });
         return Some(Box::pin(async move { (answered, RETRY) }));
     }
-    if let Some(withheld) = quota::withheld(actor, question, &asked.ask) {
-        return Some(Box::pin(async move { (Some(withheld), RETRY) }));
+    match quota::permission(actor, question, &asked.ask) {
+        Permission::Granted => {}
+        Permission::Later => return Some(Box::pin(async { (None, RETRY) })),
+        Permission::Withheld(said) => {
+            return Some(Box::pin(async move { (Some(said), RETRY) }));
+        }
     }
     let asked = Arc::new(asked);
     let put = asked.clone();
