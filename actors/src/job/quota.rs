@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Job, Reservation};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::quota::{Allowance, HeldFor, allowance, share_of};
 use cospan_domain::reserve::{Ask, Part, Reserved, Search, Serial, Span};
-use cospan_domain::units::PerMillion;
+use cospan_domain::units::{PerMillion, Timestamp};
 
 use super::actor::JobActor;
 use crate::api::View;
@@ -27,8 +26,8 @@ pub(super) enum Permission {
     Granted,
     /// It is put later: how large the site is has not been heard since our start.
     Later,
-    /// It is not put, and this is said instead.
-    Withheld(JobCommand),
+    /// It is not put: its user may have no more than `most`, and so much not before `next`.
+    Withheld { most: u32, next: Option<Timestamp> },
 }
 
 impl Put {
@@ -63,7 +62,7 @@ struct Wanted {
 }
 
 /// Whether the user of a job may have a question put to a site now.
-pub(super) fn permission(actor: &JobActor, question: u32, ask: &Ask) -> Permission {
+pub(super) fn permission(actor: &JobActor, ask: &Ask) -> Permission {
     let (shared, job) = (&actor.shared, actor.job());
     let share = shared.settings.job.reservation_share;
     if share >= PerMillion::ONE || !counts(job) {
@@ -98,7 +97,7 @@ pub(super) fn permission(actor: &JobActor, question: u32, ask: &Ask) -> Permissi
         Allowance::From(next) => Some(next),
         Allowance::Never => None,
     };
-    Permission::Withheld(JobCommand::WithholdReservation { question, most, next })
+    Permission::Withheld { most, next }
 }
 
 /// Whether what a job holds counts; what an operator asked for counts for nobody.

@@ -129,10 +129,11 @@ pub(super) fn ask(actor: &JobActor) -> Option<Pending> {
         let answered = Some(JobCommand::ReservationAnswered { question, outcome });
         return Some(Box::pin(async move { (answered, RETRY) }));
     }
-    match quota::permission(actor, question, &asked.ask) {
+    match quota::permission(actor, &asked.ask) {
         Permission::Granted => {}
         Permission::Later => return Some(Box::pin(async { (None, RETRY) })),
-        Permission::Withheld(said) => {
+        Permission::Withheld { most, next } => {
+            let said = JobCommand::WithholdReservation { question, most, next };
             return Some(Box::pin(async move { (Some(said), RETRY) }));
         }
     }
