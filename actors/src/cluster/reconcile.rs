@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{InstanceId, JobId, SiteName, Tag};
-use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::{ReservationTag, Serial, Span};
@@ -19,7 +18,7 @@ use tracing::{info, warn};
 use super::Cluster;
 use super::shared_reservations::expected;
 use crate::api::View;
-use crate::job::Order;
+use crate::job::Gone;
 use crate::shared::Shared;
 
 /// Removals that are under way at the same time.
@@ -99,7 +98,7 @@ fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag,
     for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
         let Some(addr) = shared.actors.jobs.addr(job) else { continue };
         warn!(%site, %job, %tag, "the site does not hold this reservation any more");
-        addr.do_send(Order(JobCommand::ReservationGone { site: site.clone(), serial: tag.serial }));
+        addr.do_send(Gone { site: site.clone(), serial: tag.serial });
     }
 }
 

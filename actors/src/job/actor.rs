@@ -14,6 +14,7 @@ use cospan_domain::job::command::{ExternalState, JobCommand, Rejection};
 use cospan_domain::job::due::{self, JobEffect};
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::planted::{Bug, bug};
+use cospan_domain::reserve::Serial;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -31,6 +32,16 @@ use crate::supervision::{ActorKind, LifeGuard};
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), Rejection>")]
 pub struct Order(pub JobCommand);
+
+/// A site does not hold a reservation of the job any more. Nobody waits for what follows.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Gone {
+    /// The site.
+    pub site: SiteName,
+    /// Of which reservation.
+    pub serial: Serial,
+}
 
 /// One unfinished job.
 pub struct JobActor {
@@ -304,6 +315,16 @@ impl Handler<Look> for JobActor {
     fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Job);
         self.look(ctx);
+    }
+}
+
+impl Handler<Gone> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, Gone { site, serial }: Gone, ctx: &mut Context<Self>) {
+        chaos::enter(ActorKind::Job);
+        self.steps.push(JobCommand::ReservationGone { site, serial }, None);
+        self.turn(ctx);
     }
 }
 

@@ -13,7 +13,7 @@ mod silence;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{JobActor, Order};
+pub use actor::{Gone, JobActor, Order};
 pub use count::cause_name;
 pub(crate) use count::count;
 pub(crate) use count_reserved::hold;

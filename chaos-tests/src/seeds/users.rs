@@ -223,8 +223,11 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
             let mut all: Vec<_> =
                 numbers.map(|n| submission(n, scenario)).collect::<Result<_>>()?;
             if known.without.contains(number) {
-                let specs = all.iter_mut().map(|one| Arc::make_mut(&mut one.spec));
-                specs.for_each(|spec| (spec.run.within, spec.run.reservation) = (None, None));
+                for spec in all.iter_mut().map(|one| Arc::make_mut(&mut one.spec)) {
+                    (spec.run.within, spec.run.reservation) = (None, None);
+                    let components = spec.components.iter_mut();
+                    components.for_each(|component| component.start_after = DurationMs::ZERO);
+                }
             }
             Some(Box::new(move || Ask::Submit(all.clone())))
         }
