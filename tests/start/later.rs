@@ -63,7 +63,7 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
         of.next().unwrap()["from"].as_str().unwrap().parse().unwrap()
     };
     let apart = from(1).as_millisecond() - from(0).as_millisecond();
-    assert_eq!(apart, 4_000, "reserved as much later: {held}");
+    assert!((3_000..5_000).contains(&apart), "reserved as much later: {held}");
     let detail = job(&server)["components"][1]["detail"].clone();
     assert_eq!(detail, "begins 4s after the others");
 
