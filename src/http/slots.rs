@@ -115,6 +115,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
             return Err(no_site(site, &known));
         }
     }
+    edge.first_words().await;
     let startable = edge.backend.startable(site.as_ref(), &parts, asked.window()?).await;
     Ok(HttpResponse::Ok().json(SlotsReport::of(&startable, limit)))
 }

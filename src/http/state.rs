@@ -1,8 +1,9 @@
 //! What every request can reach.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use actix_web::rt::time::sleep;
 use prometheus::Registry;
 use tokio::sync::watch;
 
@@ -19,6 +20,11 @@ use super::streams::{Open, Streams};
 use super::turns::Turns;
 use crate::keys::KeyRing;
 use crate::uploads::Uploads;
+
+/// Longest wait for the first word of all sites, from our start on.
+const FIRST_WORDS_MAX: Duration = Duration::from_secs(5);
+/// Between two looks for it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What every request can reach; one for all workers.
 pub struct Edge {
@@ -74,6 +80,15 @@ impl Edge {
     /// Seconds from the start to a moment, for rates.
     pub(super) fn second_of(&self, moment: Instant) -> u64 {
         moment.saturating_duration_since(self.started).as_secs()
+    }
+
+    /// Waits until each site has said what it has: who asks just after our start what the sites
+    /// would do is not to be told that they are unknown. Later nobody waits for a silent one.
+    pub(super) async fn first_words(&self) {
+        let is_unknown = || self.backend.sites().sites.iter().any(|site| site.state == "unknown");
+        while self.started.elapsed() < FIRST_WORDS_MAX && is_unknown() {
+            sleep(LOOK).await;
+        }
     }
 
     /// Leave to hold one more stream open.

@@ -138,6 +138,7 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
 /// Works out what would become of jobs. That can take long, so it is done apart from the threads
 /// that serve requests, and within bounds.
 async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
+    edge.first_words().await;
     let dry_run = edge.dry_runs.begin(caller.name())?;
     let (backend, by) = (edge.backend.clone(), caller.name().clone());
     let checked = actix_web::rt::task::spawn_blocking(move || {

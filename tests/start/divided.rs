@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{client, environment, refused, server, until_it_is};
+use super::{client, environment, refused, server, until_it_is, until_sites_take_jobs};
 
 /// A file with a job of so many processors for a minute, which asks for this.
 fn job_file(path: &std::path::Path, processors: u32, flexible: Value) -> String {
@@ -30,6 +30,7 @@ fn a_flexible_job_is_divided_promised_and_runs_across_a_kill() {
     let file = job_file(environment.path(), 3, json!({ "overhead": 25, "shape": shape }));
     let divided = "4 processors over 2 sites for 50s (40s and 25 % as it spans sites), chosen from 2 \
                    shapes";
+    until_sites_take_jobs(&server);
     let tried = client(&environment, &["submit", "--dry-run", &file]);
     let said = String::from_utf8_lossy(&tried.stdout).into_owned();
     assert!(said.contains("sites would promise it a start at") && said.contains(divided), "{said}");

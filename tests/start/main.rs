@@ -188,6 +188,13 @@ fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+fn until_sites_take_jobs(server: &Server) {
+    until("all sites take jobs", || {
+        let sites = server.api().unwrap().want("/v1/sites").unwrap();
+        sites["sites"].as_array().unwrap().iter().all(|site| site["state"] == "usable")
+    });
+}
+
 /// A job whose payload writes its process id to `pid`, and ends once there is `go`.
 fn waiting_job(environment: &TestEnvironment) -> Value {
     let line = format!(

@@ -5,7 +5,7 @@ use std::process::Command;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::json;
 
-use super::{environment, port, server, until};
+use super::{environment, port, server, until, until_sites_take_jobs};
 
 fn bounded(reservations: &str) -> TestEnvironment {
     let environment = environment();
@@ -55,10 +55,7 @@ fn users_reserve_no_more_than_their_share_and_operators_what_they_like() {
     let environment = bounded("most_share = 0.5\nmost_ahead = \"2h\"");
     let mut server = server(&environment);
     server.start().unwrap();
-    until("both sites take jobs", || {
-        let sites = server.api().unwrap().want("/v1/sites").unwrap();
-        sites["sites"].as_array().unwrap().iter().all(|site| site["state"] == "usable")
-    });
+    until_sites_take_jobs(&server);
     let (user, operator) =
         (key(&environment, "ursula", "user"), key(&environment, "olga", "operator"));
     let soon = "in 30m";

@@ -3,7 +3,7 @@
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
-use super::{client, environment, server, until};
+use super::{client, environment, server, until_sites_take_jobs};
 
 /// Two sites, the second of which is ten times as fast as the first.
 fn of_two_speeds() -> TestEnvironment {
@@ -42,10 +42,7 @@ fn a_job_is_promised_its_start_where_it_is_done_first_and_says_why() {
     let environment = of_two_speeds();
     let mut server = server(&environment);
     server.start().unwrap();
-    until("both sites take jobs", || {
-        let sites = server.api().unwrap().want("/v1/sites").unwrap();
-        sites["sites"].as_array().unwrap().iter().all(|site| site["state"] == "usable")
-    });
+    until_sites_take_jobs(&server);
     let benchmark = json!({ "name": "b1", "reference": 10.0, "run_time": "50s" });
     let file = job_file(&environment, &json!({ "benchmark": [benchmark] }));
     let fast = &environment.sites[1].name;

@@ -56,6 +56,8 @@ pub(in crate::http) struct Fake {
     /// Previews that were begun, and whether they are held up.
     pub(in crate::http) previews: AtomicUsize,
     pub(in crate::http) previews_wait: AtomicBool,
+    /// So many looks at the sites find them unknown.
+    pub(in crate::http) unheard: AtomicUsize,
     changes: broadcast::Sender<Change>,
     rehearsals: Rehearsals,
 }
@@ -78,6 +80,7 @@ impl Default for Fake {
             panics: AtomicBool::new(false),
             previews: AtomicUsize::new(0),
             previews_wait: AtomicBool::new(false),
+            unheard: AtomicUsize::new(0),
             changes: broadcast::channel(4096).0,
             rehearsals: Rehearsals::off(),
         }
@@ -272,9 +275,12 @@ impl Backend for Fake {
     }
 
     fn sites(&self) -> SiteList {
+        let less = |left: usize| left.checked_sub(1);
+        let unheard = self.unheard.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        let state = if unheard { "unknown" } else { "usable" };
         let site = |name: &str| SiteReport {
             name: name.into(),
-            state: "usable".into(),
+            state: state.into(),
             ..SiteReport::default()
         };
         SiteList { sites: vec![site("delft"), site("leiden")], isolated: false }

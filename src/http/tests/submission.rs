@@ -134,6 +134,17 @@ fn a_dry_run_accepts_nothing() {
 }
 
 #[test]
+fn who_asks_at_once_what_sites_would_do_waits_for_their_first_words() {
+    let served = Served::start();
+    let unheard = |count: usize| served.fake.unheard.swap(count, Ordering::SeqCst);
+    unheard(3);
+    assert_eq!(served.post("/v1/jobs?dry_run=true", &job().to_string()).status, 200);
+    assert_eq!(unheard(3), 0);
+    assert_eq!(served.get("/v1/slots?processors=4&for=1h").status, 200);
+    assert_eq!(unheard(0), 0);
+}
+
+#[test]
 fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
     let served = Served::with(|settings| (settings.workers, settings.max_dry_runs) = (1, 2));
     let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
