@@ -41,15 +41,33 @@ impl HeldPort {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     use super::*;
+
+    /// Listens there. A program that another test starts has all that is open here between its
+    /// fork and its exec, the listener before this one, too: that is waited for, but not for as
+    /// long as an address is kept whose connection was closed.
+    fn listen(number: u16) -> TcpListener {
+        let begun = Instant::now();
+        loop {
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, number)) {
+                Err(error)
+                    if error.kind() == ErrorKind::AddrInUse
+                        && begun.elapsed() < Duration::from_secs(20) => {}
+                server => return server.unwrap(),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 
     #[test]
     fn a_server_can_listen_again_and_again_at_a_port_that_is_held() {
         let held = HeldPort::take().unwrap();
         for _ in 0..3 {
-            let server = TcpListener::bind((Ipv4Addr::LOCALHOST, held.number())).unwrap();
+            let server = listen(held.number());
             let _client = TcpStream::connect((Ipv4Addr::LOCALHOST, held.number())).unwrap();
             // Who closes first keeps the address for a while, as a server does that is killed.
             drop(server.accept().unwrap());
