@@ -21,6 +21,7 @@ pub fn grain() -> Vec<u8> {
 /// A later attempt of a component looks whether an earlier one still lives:
 /// it wrote its own line before, so of two that overlap one sees the other. With `PEERS`
 /// in its environment it looks whether it was told of so many components, and its own place.
+/// None ends by itself while there is `LEDGER.hold`.
 /// Of [`grain`] it writes down which chunk it was told of, and looks whether it has just that.
 pub const SCRIPT: &str = r#"
 ledger=$1 seconds=$2 code=$3 manners=$4 output=$5 bytes=$6
@@ -64,6 +65,7 @@ else
     left=$seconds
     until [ "$left" = 0 ]; do sleep 1; left=$((left - 1)); done
 fi
+while [ -e "$ledger.hold" ]; do sleep 0.3; done
 if [ "$output" != - ]; then
     { echo "$COSPAN_TAG"; head -c "$bytes" /dev/zero; } > "$output"
 fi

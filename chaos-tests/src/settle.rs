@@ -10,6 +10,9 @@ use crate::evidence::{self, Evidence, Foreign};
 use crate::oracle::{self, Rule, Verdict};
 use crate::test_environment::TestEnvironment;
 
+/// Between two looks, which cost the server more than it has to do meanwhile.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// Waits until every acknowledged job is final or the time is over, then judges
 /// until what needs a moment (copies, idle counts) is in order or the time is over.
 ///
@@ -31,11 +34,11 @@ pub fn settle_and_judge(
         if open.count() == 0 {
             break;
         }
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(LOOK);
     }
     loop {
         while begun.elapsed() < patience && !at_rest(environment, api)? {
-            std::thread::sleep(Duration::from_millis(200));
+            std::thread::sleep(LOOK);
         }
         let evidence = evidence::gather(environment, api, promises, foreign)?;
         let verdict = oracle::judge(&evidence);

@@ -149,6 +149,19 @@ impl TestEnvironment {
         self.path().join("ledger")
     }
 
+    /// Keeps payloads from ending, or no longer.
+    ///
+    /// # Errors
+    /// The file that says so cannot be written or removed.
+    pub fn hold(&self, is_held: bool) -> std::io::Result<()> {
+        let file = self.path().join("ledger.hold");
+        match is_held {
+            true => fs::write(file, ""),
+            false if file.exists() => fs::remove_file(file),
+            false => Ok(()),
+        }
+    }
+
     /// The payload's script.
     pub fn payload(&self) -> PathBuf {
         self.path().join("payload.sh")
