@@ -235,39 +235,6 @@ fn components_avoid_sites_between_which_transfers_were_slow() {
     });
 }
 
-/// Needs a build with planted faults; see the chapter on testing in the book.
-#[cfg(cospan_chaos)]
-#[test]
-fn a_job_that_ends_the_co_allocator_twice_is_held_and_others_go_on() {
-    use cospan_domain::planted::poison;
-
-    use crate::api::ControlPlane;
-    use crate::api::command::{ApiCommand, Ask};
-    use crate::transfer::testing::key;
-    // No other test has a job of this number.
-    let (ill, well) = (JobId(4_711), JobId(4_712));
-    poison(Some(ill));
-    paused(move || async move {
-        let world = World::complete(&["Delft"]);
-        world.add_file("input", content(1), &["Delft"]).await;
-        let jobs = [ill, well].map(|id| queued(id.0, content(1)).into());
-        world.append(Change::NewJobs(jobs.into())).await;
-        let held = |w: &World, id| w.shared.view.load().jobs[&id].held.clone();
-        world.until("it is held", |w| held(w, ill).is_some()).await;
-        assert_eq!(held(&world, well), None);
-        let placed = |w: &World| !w.shared.view.load().jobs[&well].components.is_empty();
-        world.until("the other one is placed", placed).await;
-        let deaths = world.shared.metrics.actor_restarts.with_label_values(&["co-allocator"]);
-        assert_eq!(deaths.get(), 2);
-        poison(None);
-        let release = ApiCommand { by: key(), what: Ask::Release(vec![ill]) };
-        ControlPlane::new(world.shared.clone()).command(release).await.expect("released");
-        let placed = |w: &World| !w.shared.view.load().jobs[&ill].components.is_empty();
-        world.until("it is placed once it is released", placed).await;
-        assert!(world.fatal.lock().expect("whole").is_empty());
-    });
-}
-
 #[test]
 fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
     paused(|| async {

@@ -1,6 +1,8 @@
 //! Progress must not depend on the fallback tick: here it is off, and sites
 //! answer early, late and out of order, under a clock that jumps from timer to timer.
 
+#[cfg(cospan_chaos)]
+mod poisoned;
 mod site;
 mod snatched;
 
@@ -177,20 +179,25 @@ fn unfinished(plane: &ControlPlane) -> Vec<Arc<Job>> {
     unfinished.cloned().collect()
 }
 
+fn prompt_site(name: &str, clock: RuntimeClock, processors: u32, seed: u64) -> PromptSite {
+    PromptSite {
+        name: SiteName::new(name).expect("a site's name"),
+        clock,
+        processors,
+        attempts: Mutex::default(),
+        chance: Mutex::new(StdRng::seed_from_u64(seed)),
+        hints: None,
+        snatched: None,
+    }
+}
+
 /// Runs jobs to their end; how long each took, in milliseconds.
 async fn live(scenario: Scenario) -> Vec<u64> {
     let Scenario { seed, processors, .. } = scenario;
     let clock = RuntimeClock::starting_at(Timestamp(100_000_000));
     let site = |name: &str, seed: u64| -> Arc<dyn Site> {
-        Arc::new(PromptSite {
-            name: SiteName::new(name).expect("a site's name"),
-            clock,
-            processors,
-            attempts: Mutex::default(),
-            chance: Mutex::new(StdRng::seed_from_u64(seed)),
-            hints: scenario.hints.then(|| tokio::sync::watch::Sender::new(0)),
-            snatched: None,
-        })
+        let hints = scenario.hints.then(|| tokio::sync::watch::Sender::new(0));
+        Arc::new(PromptSite { hints, ..prompt_site(name, clock, processors, seed) })
     };
     let stepped = Arc::new(AtomicI64::new(0));
     let sites = vec![site("delft", seed), site("leiden", seed + 1_000)];
@@ -286,10 +293,18 @@ fn a_clock_that_is_set_by_an_hour_loses_and_stops_nothing() {
     }
 }
 
+/// What is planted is planted for all: no two tests plant something at once.
+#[cfg(cospan_chaos)]
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static PLANTS: Mutex<()> = Mutex::new(());
+    PLANTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Needs a build with planted faults; see the chapter on testing in the book.
 #[cfg(cospan_chaos)]
 #[test]
 fn a_panic_moves_the_latency_of_other_jobs_by_less_than_a_tenth() {
+    let _alone = alone();
     let scenario =
         Scenario { seed: 1, hints: true, step_ms: 0, processors: 400, jobs: 50, pause_ms: 0 };
     let struck = Arc::new(AtomicI64::new(0));

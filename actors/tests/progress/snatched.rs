@@ -4,13 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cospan_actors::clock::RuntimeClock;
-use cospan_domain::ids::SiteName;
 use cospan_domain::units::Timestamp;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 
 use super::site::{PromptSite, Refusals};
-use super::{job, plane, submit, under_paused_time};
+use super::{job, plane, prompt_site, submit, under_paused_time};
 
 /// Enough for several refusals.
 const WATCHED: Duration = Duration::from_secs(600);
@@ -18,15 +15,8 @@ const WATCHED: Duration = Duration::from_secs(600);
 /// All claims are refused; how many between two reports at most, and how many in all.
 async fn refused() -> (u32, u32) {
     let clock = RuntimeClock::starting_at(Timestamp(100_000_000));
-    let site = Arc::new(PromptSite {
-        name: SiteName::new("delft").expect("a site's name"),
-        clock,
-        processors: 4,
-        attempts: Mutex::default(),
-        chance: Mutex::new(StdRng::seed_from_u64(1)),
-        hints: None,
-        snatched: Some(Mutex::new(Refusals::default())),
-    });
+    let snatched = Some(Mutex::new(Refusals::default()));
+    let site = Arc::new(PromptSite { snatched, ..prompt_site("delft", clock, 4, 1) });
     let plane = plane(vec![site.clone()], Arc::new(clock), 1);
     while !plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
