@@ -95,7 +95,7 @@ pub(super) async fn create(
     let wish = wanted.wish(now());
     let wish = wish.map_err(|(key, why)| {
         let of_time = matches!(key, "for" | "start");
-        let code = if of_time { Code::BadWindow } else { Code::BadBody };
+        let code = if of_time { Code::BadWindow } else { Code::BadSharing };
         Problem::new(code, why).key(key)
     })?;
     order(&edge, &caller, wanted.first().clone(), SiteOrder::Reserve(Box::new(wish))).await?;
@@ -149,9 +149,9 @@ pub(super) async fn allow(
     payload: Payload,
 ) -> Answer {
     let wanted: SharedAccess = body::read_json(&request, payload, &edge.settings).await?;
-    let (site, shared, _) = found(&edge, &name)?;
     let access = wanted.access();
-    let access = access.map_err(|(key, why)| Problem::new(Code::BadBody, why).key(key))?;
+    let access = access.map_err(|(key, why)| Problem::new(Code::BadSharing, why).key(key))?;
+    let (site, shared, _) = found(&edge, &name)?;
     let what = SiteOrder::AllowReservation { name: shared.wish.name, access };
     order(&edge, &caller, site, what).await?;
     report(&edge, &name)

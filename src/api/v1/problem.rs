@@ -144,6 +144,9 @@ codes! {
     /// A file is longer than any may be.
     NeverRoomForFile = "C1114", 422, "the file is longer than may be uploaded",
         "bring it to a site yourself and register it there, or have `limits.max_upload` raised";
+    /// What is asked of a reservation that jobs share contradicts itself.
+    BadSharing = "C1115", 422, "what is asked of the shared reservation makes no sense",
+        "correct what is named; `cospan reservation --help` tells what can be asked";
     /// No key, or an unknown one.
     NoKey = "C2001", 401, "a valid key is needed",
         "send the header `Authorization: Bearer TOKEN`; `cospan key add NAME` makes a key";

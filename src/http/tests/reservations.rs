@@ -5,6 +5,8 @@ use cospan_domain::job::state::Wish;
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 
+use serde_json::json;
+
 use super::*;
 use crate::api::v1::reservation::{ReservationPage, ReservationRow};
 use crate::api::v1::slots::SlotsReport;
@@ -91,4 +93,23 @@ fn orders_about_a_reservation_reach_its_job() {
     }
     assert!(matches!(post("/v1/reservations/1/move", "{}").status, 400 | 422));
     post("/v1/reservations/7/cancel", "").problem(404, "C3001");
+}
+
+#[test]
+fn what_contradicts_itself_of_a_shared_reservation_is_no_unreadable_body() {
+    let served = Served::start();
+    let twice = json!({
+        "name": "course", "site": "delft", "processors": 1, "for": "1h",
+        "also": [{ "site": "delft", "processors": 1 }],
+    });
+    let allow = "/v1/shared-reservations/course/allow";
+    for (path, body, key) in [
+        ("/v1/shared-reservations", twice, "also"),
+        (allow, json!({}), "only"),
+        (allow, json!({ "everybody": true, "add": ["bob"] }), "only"),
+        (allow, json!({ "add": ["no key"] }), "add"),
+    ] {
+        let problem = served.post(path, &body.to_string()).problem(422, "C1115");
+        assert_eq!(problem.key.as_deref(), Some(key), "{body}");
+    }
 }
