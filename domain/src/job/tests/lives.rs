@@ -228,6 +228,10 @@ pub(super) fn behave(world: &mut World) {
             world.see(index, sighting);
         }
         if !world.job.is_final() {
+            // To look is to claim where all are, which leaves nobody the time to go elsewhere.
+            if matches!(world.job.phase, Phase::Running { .. }) {
+                let _ = world.tell(claim(world, 7, true));
+            }
             world.look(Inputs::Here);
             let _ = world.tell(claim(world, 7, true));
         }
