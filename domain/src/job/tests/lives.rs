@@ -12,7 +12,7 @@ use crate::job::due::{EffectKind, due, next_wake};
 use crate::job::event::Happened;
 use crate::job::evolve::evolve;
 use crate::job::spec::Priority;
-use crate::job::state::{Phase, PhaseKind};
+use crate::job::state::{Phase, PhaseKind, RestartStep};
 use crate::placed::Placement;
 use crate::runner::RestartScope;
 use crate::units::DurationMs;
@@ -171,6 +171,21 @@ fn claim(world: &World, mask: u8, moves: bool) -> JobCommand {
     JobCommand::Claim(attempt, ExternalState::default())
 }
 
+/// A try that finds all startable, and a site for who is restarted and has none.
+fn claim_well(world: &World) -> JobCommand {
+    let start: Vec<ComponentIndex> = world.job.unclaimed().collect();
+    let moved = start.iter().filter_map(|index| {
+        let component = &world.job.components[index.0 as usize];
+        let restart = component.restart.as_ref()?;
+        let placement =
+            component.placement.clone().filter(|_| restart.step == RestartStep::ToPlace)?;
+        Some((*index, Placement { site: site(3), ..placement }))
+    });
+    let attempt =
+        ClaimTry { round: world.job.round, moves: moved.collect(), start, preempting: Vec::new() };
+    JobCommand::Claim(attempt, ExternalState::default())
+}
+
 /// Everything goes well from here on: does what is due, sees what is to be seen.
 pub(super) fn behave(world: &mut World) {
     let _ = world.tell(JobCommand::Thaw(key()));
@@ -230,10 +245,10 @@ pub(super) fn behave(world: &mut World) {
         if !world.job.is_final() {
             // To look is to claim where all are, which leaves nobody the time to go elsewhere.
             if matches!(world.job.phase, Phase::Running { .. }) {
-                let _ = world.tell(claim(world, 7, true));
+                let _ = world.tell(claim_well(world));
             }
             world.look(Inputs::Here);
-            let _ = world.tell(claim(world, 7, true));
+            let _ = world.tell(claim_well(world));
         }
     }
 }
