@@ -24,6 +24,9 @@ use crate::workload::Workload;
 /// A panic is to strike with at least so many jobs in flight.
 const LOAD: usize = 50;
 
+/// So many jobs are in flight around a crash, which strikes the first to come there.
+const BESIDE_A_CRASH: usize = 8;
+
 /// Deaths in a minute of an actor that everything needs, of which the last ends the process.
 const DEATHS_MAX: u64 = 5;
 
@@ -267,7 +270,7 @@ fn strike_on(
     /// Long enough on a machine with much else to do.
     const SETTLE_MAX: Duration = Duration::from_secs(240);
     // Some end while others are on their way in.
-    let depth = if what.kind == "panic" { LOAD + LOAD / 4 } else { 16 };
+    let depth = if what.kind == "panic" { LOAD + LOAD / 4 } else { BESIDE_A_CRASH };
     let quiet = Chaos { plan: String::new(), coverage: environment.coverage() };
     server.chaos = Some(quiet.clone());
     server.start()?;
