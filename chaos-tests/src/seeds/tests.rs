@@ -146,15 +146,16 @@ fn quiet(seed: u64, jobs: usize, sites: usize) -> Scenario {
     quiet
 }
 
-/// Around each append and each call once: after one is little else than before the next.
 fn die_at_each(quiet: &Scenario, moments: u64) {
     let after = DurationMs::from_secs(3_600);
     let down = DurationMs(1_000);
     for number in 1..=moments {
-        for moment in match number % 2 {
-            0 => [KillPoint::BeforeAppend(number), KillPoint::AfterCall(number)],
-            _ => [KillPoint::AfterAppend(number), KillPoint::BeforeCall(number)],
-        } {
+        for moment in [
+            KillPoint::BeforeAppend(number),
+            KillPoint::AfterAppend(number),
+            KillPoint::BeforeCall(number),
+            KillPoint::AfterCall(number),
+        ] {
             let kill = Kill { after, moment: Some(moment), down, clock_ahead_ms: 0 };
             let verdict = run(Scenario { kills: vec![kill], ..quiet.clone() }).unwrap();
             assert!(verdict.holds(), "{moment:?}: {:#?} {:?}", verdict.unsafe_, verdict.not_live);
