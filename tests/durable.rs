@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::server::{Server, may_serve};
 use cospan_chaos_tests::stimulus::signal;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use rustix::process::Signal;
@@ -48,6 +48,7 @@ fn traced(environment: &TestEnvironment, arguments: &[&str], stderr: Stdio) -> T
     command.arg("-f").args(arguments);
     command.arg(env!("CARGO_BIN_EXE_cospan")).args(["serve", "--config"]).arg(environment.config());
     command.env_clear().env("HOME", environment.path()).env("PATH", "/usr/bin:/bin");
+    command.envs(may_serve());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
     Traced(command.spawn().unwrap())
 }

@@ -192,15 +192,15 @@ fn run(cli: &Cli) -> Result<bool> {
             let strikes = crashes.chain(points::panics());
             let chosen = strikes.filter(|strike| strike.name().contains(only.as_str()));
             let mut good = true;
-            for strike in chosen.skip(shard).step_by(of.max(1)) {
-                let struck = points::strike(&binary, &base, &strike, seed);
+            for life in points::lives(chosen).iter().skip(shard).step_by(of.max(1)) {
+                let struck = points::strike(&binary, &base, life, seed);
                 match struck {
                     Ok(struck) => {
                         say(&struck.report());
                         good &= struck.is_good();
                     }
                     Err(error) => {
-                        say(&format!("FAIL {}\n  {error:#}", strike.name()));
+                        say(&format!("FAIL {}\n  {error:#}", points::name(life)));
                         good = false;
                     }
                 }

@@ -30,6 +30,9 @@ const BESIDE_A_CRASH: usize = 8;
 /// Deaths in a minute of an actor that everything needs, of which the last ends the process.
 const DEATHS_MAX: u64 = 5;
 
+/// So many panics strike one server.
+const PANICS_IN_A_LIFE: usize = 3;
+
 /// Where an effect is struck.
 pub(crate) const AROUND: [&str; 4] =
     ["before-journal", "after-journal", "before-effect", "after-effect"];
@@ -155,14 +158,29 @@ pub fn panics() -> Vec<Strike> {
     strikes
 }
 
-/// What came of one strike.
+/// The strikes of one life of a server. To bring many jobs into flight takes most of a panic's time,
+/// so panics that a server lives through share that; whatever ends it is alone.
+pub fn lives(strikes: impl Iterator<Item = Strike>) -> Vec<Vec<Strike>> {
+    let (shared, alone): (Vec<Strike>, Vec<Strike>) =
+        strikes.partition(|strike| strike.right_end().is_none());
+    let count = shared.len().div_ceil(PANICS_IN_A_LIFE);
+    let mut lives: Vec<Vec<Strike>> = vec![Vec::new(); count];
+    // Neighbours in the list strike at the same kind of point.
+    for (number, strike) in shared.into_iter().enumerate() {
+        lives[number % count].push(strike);
+    }
+    lives.extend(alone.into_iter().map(|strike| vec![strike]));
+    lives
+}
+
+/// What came of the strikes of one life.
 #[derive(Debug)]
 pub struct Struck {
     /// Which.
     pub name: String,
-    /// The point was reached, and the server failed as planned.
+    /// Each point was reached, and the server failed as planned.
     pub reached: bool,
-    /// Jobs in flight when a panic struck, as the server counted them.
+    /// Jobs in flight when panics struck, as the server counted them: the fewest.
     pub in_flight: Option<usize>,
     /// It ended in another way than allowed.
     pub wrong_end: Option<String>,
@@ -232,17 +250,24 @@ pub fn check_build(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Strikes once, on an environment of its own.
+/// The name of the strikes of one life.
+pub fn name(life: &[Strike]) -> String {
+    life.iter().map(Strike::name).collect::<Vec<_>>().join(" ")
+}
+
+/// Strikes one server, in an environment of its own.
 ///
 /// # Errors
 /// The harness cannot work.
-pub fn strike(binary: &Path, base: &Path, what: &Strike, seed: u64) -> Result<Struck> {
-    if shared_points::plays(what) {
+pub fn strike(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<Struck> {
+    if let [what] = life
+        && shared_points::plays(what)
+    {
         return shared_points::strike(binary, base, what);
     }
     let begun = Instant::now();
     // A copy is stopped only some time after nobody needs it, so it must take long.
-    let stopping = what.stimulus() == Stimulus::CancelEarly;
+    let stopping = life.iter().any(|what| what.stimulus() == Stimulus::CancelEarly);
     let layout = Layout {
         sites: 3,
         processors: 8,
@@ -252,25 +277,26 @@ pub fn strike(binary: &Path, base: &Path, what: &Strike, seed: u64) -> Result<St
     };
     let mut environment = TestEnvironment::new(base, &layout)?;
     let mut server = Server::new(binary, &environment);
-    let struck = strike_on(&environment, &mut server, what, seed, begun);
+    let struck = strike_on(&environment, &mut server, life, seed, begun);
     server.kill()?;
     if !struck.as_ref().is_ok_and(Struck::is_good) {
         environment.keep();
     }
-    struck.with_context(|| format!("{}: see {}", what.name(), environment.path().display()))
+    struck.with_context(|| format!("{}: see {}", name(life), environment.path().display()))
 }
 
 fn strike_on(
     environment: &TestEnvironment,
     server: &mut Server,
-    what: &Strike,
+    life: &[Strike],
     seed: u64,
     begun: Instant,
 ) -> Result<Struck> {
     /// Long enough on a machine with much else to do.
     const SETTLE_MAX: Duration = Duration::from_secs(240);
     // Some end while others are on their way in.
-    let depth = if what.kind == "panic" { LOAD + LOAD / 4 } else { BESIDE_A_CRASH };
+    let is_loaded = life.iter().any(|what| what.load > 0);
+    let depth = if is_loaded { LOAD + LOAD / 4 } else { BESIDE_A_CRASH };
     let quiet = Chaos { plan: String::new(), coverage: environment.coverage() };
     server.chaos = Some(quiet.clone());
     server.start()?;
@@ -278,17 +304,16 @@ fn strike_on(
     register_shared(environment, &api)?;
     let mut foreign = vec![Foreign::plant(&environment.sites[0])?];
     server.kill()?;
-    server.chaos = Some(Chaos { plan: what.plan(), ..quiet.clone() });
+    let plans: Vec<String> = life.iter().map(Strike::plan).collect();
+    server.chaos = Some(Chaos { plan: plans.join(","), ..quiet.clone() });
     server.spawn()?;
     let crowd = Crowd::start(api.clone(), Workload::new(environment, "job"), depth, seed);
-    let ended = await_strike(environment, server, &api, &crowd, what)?;
+    let ended = await_strike(environment, server, &api, &crowd, life)?;
     environment.hold(false)?;
-    let in_flight = if what.kind == "panic" { struck_with(environment) } else { None };
-    let reached = match what.kind {
-        "panic" => in_flight.is_some(),
-        _ => ended == Some(ABORTED),
-    };
-    let right_end = what.right_end();
+    let panics = panicked_with(environment);
+    let in_flight = if is_loaded { panics.iter().min().copied() } else { None };
+    let reached = if is_loaded { panics.len() >= life.len() } else { ended == Some(ABORTED) };
+    let right_end = life.iter().find_map(Strike::right_end);
     let is_wrong = ended != right_end && (reached || ended.is_some());
     let wrong_end = is_wrong.then(|| match ended {
         Some(code) => format!("the server ended with {code}"),
@@ -303,7 +328,7 @@ fn strike_on(
     let promises: Promises = crowd.finish();
     let judged = settle::settle_and_judge(environment, &api, &promises, &mut foreign, SETTLE_MAX)?;
     Ok(Struck {
-        name: what.name(),
+        name: name(life),
         reached,
         in_flight,
         wrong_end,
@@ -323,7 +348,7 @@ fn await_strike(
     server: &mut Server,
     api: &Api,
     crowd: &Crowd,
-    what: &Strike,
+    life: &[Strike],
 ) -> Result<Option<i32>> {
     use std::os::unix::process::ExitStatusExt;
     const REACH_MAX: Duration = Duration::from_secs(300);
@@ -331,14 +356,16 @@ fn await_strike(
     const SURVIVAL: Duration = Duration::from_secs(2);
     /// After more of them: an actor that died is built anew after a while.
     const SURVIVAL_OF_MANY: Duration = Duration::from_secs(180);
-    let survival = if what.times == 1 { SURVIVAL } else { SURVIVAL_OF_MANY };
+    let is_once = life.iter().all(|what| what.times == 1);
+    let survival = if is_once { SURVIVAL } else { SURVIVAL_OF_MANY };
+    let is_loaded = life.iter().any(|what| what.load > 0);
     let begun = Instant::now();
     let (mut panicked, mut turn) = (None::<Instant>, 0);
     while begun.elapsed() < REACH_MAX {
         if let Some(status) = server.ended()? {
             return Ok(status.code().or(status.signal().map(|signal| 128 + signal)));
         }
-        if what.kind == "panic" && panicked.is_none() && struck_with(environment).is_some() {
+        if is_loaded && panicked.is_none() && panicked_with(environment).len() >= life.len() {
             panicked = Some(Instant::now());
         }
         if panicked.is_some_and(|at| at.elapsed() > survival) {
@@ -350,22 +377,24 @@ fn await_strike(
         {
             crowd.seen(&rows);
             // Where much else goes on, payloads end faster than clients submit.
-            let is_short = what.load > 0 && panicked.is_none() && crowd.open() < LOAD + LOAD / 8;
+            let is_short = is_loaded && panicked.is_none() && crowd.open() < LOAD + LOAD / 8;
             environment.hold(is_short)?;
         }
         turn += 1;
-        stimulus::stimulate(environment, api, what.stimulus(), turn);
+        for what in life {
+            stimulus::stimulate(environment, api, what.stimulus(), turn);
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(None)
 }
 
-/// How many jobs were in flight when the planted panic struck, if it did.
-fn struck_with(environment: &TestEnvironment) -> Option<usize> {
-    let log = std::fs::read(environment.log()).ok()?;
+/// How many jobs were in flight at each of the planted panics that struck.
+fn panicked_with(environment: &TestEnvironment) -> Vec<usize> {
+    let log = std::fs::read(environment.log()).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
-    let (_, told) = log.split_once("planted panic with ")?;
-    told.split_once(" jobs in flight")?.0.parse().ok()
+    let told = log.split("planted panic with ").skip(1);
+    told.filter_map(|told| told.split_once(" jobs in flight")?.0.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -380,6 +409,19 @@ mod tests {
             assert_eq!(struck, kind != ActorKind::ClaimTimer, "{kind:?}");
         }
         assert!(panics.iter().all(|strike| strike.load >= 50));
+    }
+
+    #[test]
+    fn each_strike_is_in_one_life_and_what_ends_a_server_is_alone() {
+        let all = || crashes().into_iter().chain(panics());
+        let lives = lives(all());
+        for strike in all() {
+            let held: Vec<_> = lives.iter().filter(|life| life.contains(&strike)).collect();
+            assert_eq!(held.len(), 1, "{}", strike.name());
+            assert!(strike.right_end().is_none() || held[0].len() == 1, "{}", strike.name());
+        }
+        assert!(lives.iter().all(|life| (1..=PANICS_IN_A_LIFE).contains(&life.len())));
+        assert!(lives.iter().any(|life| life.len() == PANICS_IN_A_LIFE));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The real server as a child process that is killed and started again.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,13 @@ pub struct Chaos {
     pub plan: String,
     /// Where it notes the points that it reached.
     pub coverage: PathBuf,
+}
+
+/// The leave that a chaos build was given to serve, for an environment that is otherwise empty: where
+/// tests are run with such a build, it may serve all of them.
+pub fn may_serve() -> Option<(&'static str, OsString)> {
+    const LEAVE: &str = "COSPAN_ALLOW_CHAOS";
+    std::env::var_os(LEAVE).map(|given| (LEAVE, given))
 }
 
 /// A server that runs, or did.
@@ -61,6 +69,7 @@ impl Server {
         let mut command = Command::new(&self.binary);
         command.args(["serve", "--config"]).arg(&self.config);
         command.env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin");
+        command.envs(may_serve());
         if let Some(chaos) = &self.chaos {
             command.arg("--allow-chaos").env("COSPAN_CHAOS_PLAN", &chaos.plan);
             command.env("COSPAN_CHAOS_COVERAGE", &chaos.coverage);

@@ -113,7 +113,7 @@ pub(crate) struct ServeArgs {
     pub(crate) detached: bool,
     /// Serve although this build fails on purpose
     #[cfg(cospan_chaos)]
-    #[arg(long)]
+    #[arg(long, env = "COSPAN_ALLOW_CHAOS", hide = true)]
     pub(crate) allow_chaos: bool,
 }
 

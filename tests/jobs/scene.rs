@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::server::{Server, may_serve};
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 
 /// Longest that anything is waited for.
@@ -66,7 +66,7 @@ impl Scene {
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
         command.arg("--config").arg(self.environment.config()).args(arguments);
-        command.env_clear().env("HOME", self.environment.path());
+        command.env_clear().env("HOME", self.environment.path()).envs(may_serve());
         command
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use cospan_chaos_tests::server::may_serve;
 use tempfile::TempDir;
 
 pub(super) struct Newcomer {
@@ -29,6 +30,7 @@ impl Newcomer {
             .env("HOME", self.home())
             .env("PATH", format!("{}:/usr/bin:/bin", binaries.display()))
             .env("COSPAN_LISTEN", "127.0.0.1:0")
+            .envs(may_serve())
             .stdin(Stdio::null())
             .current_dir(self.home());
         command

@@ -25,7 +25,7 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::server::{Server, may_serve};
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn with_config(
     std::fs::write(&path, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
     command.args(arguments).arg("--config").arg(path);
-    command.env_clear().env("HOME", environment.path()).output().unwrap()
+    command.env_clear().env("HOME", environment.path()).envs(may_serve()).output().unwrap()
 }
 
 /// Refused with these words, and in no other way.
@@ -295,7 +295,8 @@ fn the_service_manager_is_told_once_the_server_takes_work() {
     command
         .env("HOME", environment.path())
         .env("PATH", "/usr/bin:/bin")
-        .env("NOTIFY_SOCKET", &socket);
+        .env("NOTIFY_SOCKET", &socket)
+        .envs(may_serve());
     let _server = Ended(command.stderr(std::process::Stdio::null()).spawn().unwrap());
     let mut told = [0; 256];
     let length = manager.recv(&mut told).unwrap();

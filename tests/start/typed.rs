@@ -62,6 +62,7 @@ fn typed(page: &str) -> String {
     assert!(commands >= 5, "only {commands} commands were found");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &place);
+    shell.envs(may_serve());
     let output = shell.current_dir(environment.path()).output().unwrap();
     let (told, said) = (String::from_utf8_lossy(&output.stdout), told(&output));
     assert!(output.status.success(), "{told}\n{said}");
