@@ -98,6 +98,7 @@ pub(super) async fn create(
         let code = if of_time { Code::BadWindow } else { Code::BadSharing };
         Problem::new(code, why).key(key)
     })?;
+    edge.first_words().await;
     order(&edge, &caller, wanted.first().clone(), SiteOrder::Reserve(Box::new(wish))).await?;
     report(&edge, wanted.name.as_str())
 }

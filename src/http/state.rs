@@ -83,7 +83,8 @@ impl Edge {
     }
 
     /// Waits until each site has said what it has: who asks just after our start what the sites
-    /// would do is not to be told that they are unknown. Later nobody waits for a silent one.
+    /// would do, or for room at them, is not to be told that they are unknown. Later nobody waits
+    /// for a silent one.
     pub(super) async fn first_words(&self) {
         let is_unknown = || self.backend.sites().sites.iter().any(|site| site.state == "unknown");
         while self.started.elapsed() < FIRST_WORDS_MAX && is_unknown() {

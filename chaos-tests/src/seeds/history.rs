@@ -14,7 +14,7 @@ use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::invariants::broken;
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind};
+use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind, Run};
 use cospan_domain::job::table::allowed;
 use cospan_domain::labels::{Constraint, Rule};
 use cospan_domain::placed::Placement;
@@ -68,6 +68,8 @@ pub(super) struct Seen {
     /// Attempts that the control plane holds to be over, and since when. Those that it
     /// gave up because their site did not answer are not among them.
     pub(super) over: BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
+    /// Those among them whose submission was answered: they were refused.
+    pub(super) refused: BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// Attempts that the control plane holds to have failed by themselves.
     own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// What it wrote about times at gates.
@@ -153,7 +155,7 @@ impl Seen {
             Change::Job { old, new, events } => {
                 self.judge(old, new, events, ahead_ms);
                 self.judge_sites(new, events, view, now);
-                self.learn(new, events, view, now);
+                self.learn(old, new, events, view, now);
                 let lives = self.lives.clone();
                 let stalled = |since: Timestamp| {
                     let since = Timestamp(since.0.saturating_add_signed(-ahead_ms));
@@ -280,12 +282,16 @@ impl Seen {
         self.cut_offs.iter().any(|(from, to)| now < *to && !is_over(*from) && noticed(*from))
     }
 
-    fn learn(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
+    fn learn(&mut self, old: &Job, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
             match &event.what {
                 Happened::AttemptEnded { component, attempt, how } if *how != Ending::Abandoned => {
                     let key = (job.id, *component, *attempt);
                     self.over.entry(key).or_insert(now);
+                    let was = old.components.get(component.0 as usize).map(|held| &held.run);
+                    if matches!((how, was), (Ending::NeverRan(_), Some(Run::Intended { .. }))) {
+                        self.refused.insert(key);
+                    }
                     if matches!(how, Ending::Failed(_)) {
                         self.own_errors.insert(key);
                     }

@@ -40,6 +40,8 @@ pub struct Evidence<'a> {
     pub asked: &'a BTreeMap<JobId, Asked>,
     /// Attempts that the control plane held to be over, and since when.
     pub over: &'a BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
+    /// Those among them whose submission was refused.
+    pub refused: &'a BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// Jobs whose cancellation was acknowledged.
     pub cancelled: &'a BTreeMap<JobId, Timestamp>,
     /// Jobs of which an output is collected, and its logical name.
@@ -401,7 +403,9 @@ fn began_late(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Strin
 
 /// Whoever is over holds nothing any more. One whose directory was taken before its
 /// wrapper came may still be in the queue, and ends as soon as it is started; neither
-/// it nor a submission that arrives later ever gets as far as its gate.
+/// it nor a submission that arrives later ever gets as far as its gate. One that was refused has no
+/// directory to take: if its request comes a second time and is granted then, it waits at its gate until
+/// it gives up, and never begins.
 fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (tag, life) in lives {
@@ -410,7 +414,10 @@ fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String>
         let lived_on = life.submitted.is_some_and(|at| at <= *over)
             && life.left.is_none_or(|left| left > *over)
             && life.voided.is_none_or(|voided| voided > *over);
-        if lived_on || life.ready.is_some_and(|ready| ready > *over) {
+        let came_twice = evidence.refused.contains(&key)
+            && life.submitted.is_some_and(|at| at > *over)
+            && life.began.is_empty();
+        if lived_on || (life.ready.is_some_and(|ready| ready > *over) && !came_twice) {
             found.push(format!("{tag}, since {}", over.0));
         }
     }

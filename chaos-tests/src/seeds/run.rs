@@ -436,6 +436,7 @@ fn judged(
             acknowledged: &acknowledged,
             asked: &asked,
             over: &seen.over,
+            refused: &seen.refused,
             cancelled: &known.cancelled,
             outputs: &outputs,
             files: seen.files.as_ref(),

@@ -141,6 +141,10 @@ fn who_asks_at_once_what_sites_would_do_waits_for_their_first_words() {
     assert_eq!(served.post("/v1/jobs?dry_run=true", &job().to_string()).status, 200);
     assert_eq!(unheard(3), 0);
     assert_eq!(served.get("/v1/slots?processors=4&for=1h").status, 200);
+    assert_eq!(unheard(4), 0);
+    let course =
+        serde_json::json!({ "name": "course", "site": "delft", "processors": 2, "for": "1h" });
+    served.post("/v1/shared-reservations", &course.to_string());
     assert_eq!(unheard(0), 0);
 }
 
