@@ -8,7 +8,7 @@ mod snatched;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use actix::System;
@@ -268,6 +268,7 @@ fn under_paused_time<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
 }
 
 fn all_finish(scenario: Scenario) {
+    let _unplanted = unplanted();
     assert_eq!(under_paused_time(live(scenario)).len(), scenario.jobs);
 }
 
@@ -293,11 +294,19 @@ fn a_clock_that_is_set_by_an_hour_loses_and_stops_nothing() {
     }
 }
 
-/// What is planted is planted for all: no two tests plant something at once.
+/// What is planted strikes every control plane of the process: who plants is alone, and whoever must
+/// be spared holds this.
+static PLANTS: RwLock<()> = RwLock::new(());
+
+/// Nobody plants anything as long as it is held.
+fn unplanted() -> RwLockReadGuard<'static, ()> {
+    PLANTS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is planted as long as it is held strikes nobody else.
 #[cfg(cospan_chaos)]
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static PLANTS: Mutex<()> = Mutex::new(());
-    PLANTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn alone() -> std::sync::RwLockWriteGuard<'static, ()> {
+    PLANTS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Needs a build with planted faults; see the chapter on testing in the book.

@@ -7,7 +7,7 @@ use cospan_actors::clock::RuntimeClock;
 use cospan_domain::units::Timestamp;
 
 use super::site::{PromptSite, Refusals};
-use super::{job, plane, prompt_site, submit, under_paused_time};
+use super::{job, plane, prompt_site, submit, under_paused_time, unplanted};
 
 /// Enough for several refusals.
 const WATCHED: Duration = Duration::from_secs(600);
@@ -31,6 +31,7 @@ async fn refused() -> (u32, u32) {
 
 #[test]
 fn after_a_refused_claim_nobody_is_sent_there_until_the_site_is_asked() {
+    let _unplanted = unplanted();
     let (most, all) = under_paused_time(refused());
     assert!(all > 5, "only {all} claims were made");
     assert_eq!(most, 1, "others were placed on what the site was known not to have");
