@@ -8,6 +8,7 @@ use cospan_domain::resources::Resources;
 use cospan_domain::units::{ClockSkew, Timestamp};
 use rustix::process::Signal;
 
+use super::entry::Entry;
 use super::evidence::{self, Evidence};
 use super::leases::kept_free;
 use super::ledger::Ledger;
@@ -100,7 +101,9 @@ impl Shared {
         let root = self.root()?;
         let directory = root.modified(&format!("{ATTEMPTS}/{tag}")).map_err(|e| unknown(&e))?;
         let spooled = root.modified(&format!("{SPOOL}/{tag}")).map_err(|e| unknown(&e))?;
-        let ours = self.ledger().entries.contains_key(&tag);
+        // One that a control plane left which died before it started the wrapper is no submission:
+        // whoever asks would wait for it, and hold the site to have lost it in the end.
+        let ours = self.ledger().entries.get(&tag).is_some_and(Entry::is_of_this_process);
         let known = directory.is_some() && spooled.is_some()
             || ours
             || !carrying(&root, tag).map_err(|e| unknown(&e))?.is_empty();
@@ -149,7 +152,8 @@ impl Shared {
     fn hint(&self, root: &Root, tag: Tag, state: GateState) {
         let mut ledger = self.ledger();
         if !ledger.knows_wrapper(tag) {
-            // Somebody else started it, and we have not looked since.
+            // Somebody else started it, or nobody ever will: then it holds nothing from now on.
+            ledger.search_again();
             let _ = ledger.refresh(root, now(), true);
         }
         let Some(entry) = ledger.entries.get_mut(&tag) else { return };

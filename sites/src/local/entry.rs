@@ -159,6 +159,11 @@ impl Entry {
         Self { in_flight: false, until, reservation, ..Self::new(resources, longest) }
     }
 
+    /// Whether this process submits it, or knows its wrapper.
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.in_flight || self.child.is_some() || self.wrapper().is_some()
+    }
+
     /// The wrapper, if it is known and may live.
     pub(super) fn wrapper(&self) -> Option<&Arc<Process>> {
         match &self.wrapper {

@@ -104,6 +104,11 @@ impl Ledger {
         Ok(result)
     }
 
+    /// Has the next look search for wrappers that are not known, however lately that was done.
+    pub(super) fn search_again(&mut self) {
+        self.searched = None;
+    }
+
     /// Whether the wrapper of an attempt can be called.
     pub(super) fn knows_wrapper(&self, tag: Tag) -> bool {
         self.entries.get(&tag).is_some_and(|entry| entry.wrapper().is_some())
@@ -164,7 +169,7 @@ impl Ledger {
     fn attach(&mut self, root: &Root, now: Timestamp) {
         let mut without = BTreeSet::new();
         for (&tag, entry) in &mut self.entries {
-            if entry.in_flight || entry.child.is_some() || entry.wrapper().is_some() {
+            if entry.is_of_this_process() {
                 continue;
             }
             match find_wrapper(root, tag) {

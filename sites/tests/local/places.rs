@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::resources::Resources;
 use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
 };
 use cospan_sites::local::LocalSite;
-use cospan_sites::port::{Attempts, GateDecision, GateState, Observation, Site, SiteError};
+use cospan_sites::port::{Attempts, Gate, GateDecision, GateState, Observation, Site, SiteError};
 
 use crate::support::LocalSiteFixture;
 
@@ -109,5 +110,21 @@ async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
     std::fs::File::options().write(true).open(&path).unwrap().set_modified(minute_ago).unwrap();
     await_idle(&*fixture.site, 8).await;
     assert_eq!(await_seen(&*fixture.site, tag(1), |_| true).await, Observation::Absent);
+    assert!(!path.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submission_cut_off_before_its_start_is_not_found_and_makes_room() {
+    let fixture = LocalSiteFixture::new();
+    let path = fixture.root().join(format!("live/{}", tag(1)));
+    std::fs::write(&path, format!("processors 8\nlongest_ms 1000\nend {}\n", tag(1))).unwrap();
+    std::fs::create_dir(fixture.root().join(format!("spool/{}", tag(1)))).unwrap();
+    assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 0);
+    assert!(fixture.site.find_by_tag(tag(1)).await.unwrap().found.is_empty());
+    let shut = fixture.site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+    assert_eq!(shut, GateState::Voided);
+    let mut again = order(tag(2), script("exit 0"));
+    again.resources = Resources::processors(8);
+    fixture.site.submit(&again).await.unwrap();
     assert!(!path.exists());
 }
