@@ -99,13 +99,15 @@ fn every_submission_is_synced_between_its_write_and_its_answer() {
     let log = environment.path().join("trace");
     let text = log.display().to_string();
     let arguments = ["-y", "-s", "16", "-e", CALLS, "-o", &text];
-    let mut server = traced(&environment, &arguments, Stdio::null());
+    let said = environment.path().join("said");
+    let mut server = traced(&environment, &arguments, File::create(&said).unwrap().into());
     let api = client(&environment);
     for number in 0..JOBS {
         api.must("/v1/jobs", &job(number)).unwrap();
     }
     signal(server_of(&server.0), Signal::TERM);
-    assert!(server.0.wait().unwrap().success());
+    let status = server.0.wait().unwrap();
+    assert!(status.success(), "{status}: {}", std::fs::read_to_string(&said).unwrap());
 
     let db = environment.data().canonicalize().unwrap().join("store/db");
     let file = format!("<{}>", db.display());

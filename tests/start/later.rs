@@ -35,9 +35,9 @@ fn told(output: &std::process::Output) -> String {
 }
 
 /// When the payload began, in milliseconds, and whether it was told that it is a restart.
-fn noted(file: &Path, job: &Value) -> (i64, String) {
+fn noted(file: &Path, history: &Value) -> (i64, String) {
     let text = std::fs::read_to_string(file).unwrap();
-    assert_eq!(text.lines().count(), 1, "it ran once: {text}{job}");
+    assert_eq!(text.lines().count(), 1, "it ran once: {text}{history}");
     let (at, restart) = text.trim().split_once(' ').unwrap();
     (at.parse().unwrap(), restart.to_owned())
 }
@@ -75,7 +75,8 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
     until_it_is(&server, 1, "finished");
     let promised: jiff::Timestamp =
         job(&server)["reservation"]["start"].as_str().unwrap().parse().unwrap();
-    let [first, late] = [0, 1].map(|n| noted(&began[n], &job(&server)));
+    let history = server.api().unwrap().want("/v1/jobs/1/events").unwrap();
+    let [first, late] = [0, 1].map(|n| noted(&began[n], &history));
     assert!(first.0 >= promised.as_millisecond(), "{first:?} {promised}");
     assert!(late.0 >= promised.as_millisecond() + 4_000, "{late:?} {promised}");
     assert_eq!((&*first.1, &*late.1), ("0", "0"), "none of them is a restart");
