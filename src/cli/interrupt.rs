@@ -1,6 +1,8 @@
-//! Ctrl-C: says how to go on, removes what is half written, and ends with 130.
+//! Ctrl-C: says how to go on, removes what is half written, ends what else was begun, and ends with
+//! 130.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -10,13 +12,17 @@ use super::exit::Exit;
 use super::out::note;
 
 /// What to do when the user interrupts.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Plan {
     hint: Option<String>,
     half_written: Option<PathBuf>,
+    last_act: Option<Box<dyn FnOnce() + Send>>,
 }
 
-static PLAN: Mutex<Plan> = Mutex::new(Plan { hint: None, half_written: None });
+static PLAN: Mutex<Plan> = Mutex::new(Plan { hint: None, half_written: None, last_act: None });
+
+/// An interruption is being carried out, and will end the process.
+static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
 fn plan() -> MutexGuard<'static, Plan> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -30,6 +36,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::Builder::new().name("interrupt".into()).spawn(move || {
         if signals.forever().next().is_some() {
+            UNDER_WAY.store(true, Ordering::Release);
             let plan = std::mem::take(&mut *plan());
             if let Some(file) = plan.half_written {
                 // It may be gone already, which is what is wanted.
@@ -38,10 +45,36 @@ pub(crate) fn listen() -> std::io::Result<()> {
             if let Some(hint) = plan.hint {
                 note(&format!("\n{hint}"));
             }
+            if let Some(act) = plan.last_act {
+                end_at(signals);
+                act();
+            }
             std::process::exit(Exit::Interrupted as i32);
         }
     })?;
     Ok(())
+}
+
+/// A second signal ends at once.
+fn end_at(mut signals: Signals) {
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    });
+}
+
+/// Returns if the user did not interrupt. Else what was interrupted may have failed for it, and ends
+/// with the process, when what is to be ended has ended.
+pub(crate) fn give_way() {
+    while UNDER_WAY.load(Ordering::Acquire) {
+        std::thread::park();
+    }
+}
+
+/// What to do last if the user interrupts from now on. It may take a while.
+pub(crate) fn set_last_act(act: impl FnOnce() + Send + 'static) {
+    plan().last_act = Some(Box::new(act));
 }
 
 /// What to say if the user interrupts from now on.

@@ -59,7 +59,9 @@ pub fn main() -> ExitCode {
         global: cli.global,
         environment: Environment::of_process(),
     };
-    match dispatch(&mut context, &cli.command) {
+    let ended = dispatch(&mut context, &cli.command);
+    interrupt::give_way();
+    match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
             complain(&error);
@@ -76,6 +78,11 @@ fn complain(error: &CliError) {
     if let Some(remedy) = &error.remedy {
         note(&format!("  > {remedy}"));
     }
+}
+
+/// What to do last if the user interrupts from now on.
+pub(crate) fn last_act(act: impl FnOnce() + Send + 'static) {
+    interrupt::set_last_act(act);
 }
 
 /// Says on standard error what long work is at.

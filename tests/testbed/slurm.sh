@@ -169,6 +169,8 @@ down() {
         if is_up "$daemon"; then numbers+=("$(cat "$home/run/$daemon.pid")"); fi
     done
     [ ${#numbers[@]} -eq 0 ] || end "${numbers[@]}"
+    # Connections outlive their server.
+    [ "$name" != ssh ] || pkill -KILL -u "$user" '^sshd' || true
     rm -rf "$home"
 }
 
@@ -235,7 +237,7 @@ remove() {
     local directory
     for directory in "$base"/*/run; do
         [ -d "$directory" ] || continue
-        home=${directory%/run}
+        home=${directory%/run} name=$(basename "${directory%/run}")
         down
     done
     if [ -s "$base/installed" ]; then

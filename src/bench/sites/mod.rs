@@ -6,6 +6,7 @@ mod clusters;
 mod ground;
 mod judged;
 mod kills;
+mod leftovers;
 mod payloads;
 mod queries;
 mod setup;
@@ -19,9 +20,9 @@ use anyhow::{Context, Result};
 pub use calls::{Calls, CallsPlan, measure_calls};
 
 use super::report::{MUST_BE_NONE, Report};
-use crate::testbed::{Cluster, said};
+use crate::testbed::{Testbed, said};
 use clusters::{BETA, BOTH, JUDGED, KILLED, Lane};
-use ground::{Ground, check_free, joined};
+use ground::{BASE, Ground, joined};
 use judged::Judged;
 use kills::Kills;
 use soak::Soak;
@@ -70,7 +71,11 @@ impl Extent {
 pub(super) fn bench(full: bool) -> Result<Report> {
     let extent = Extent::new(full);
     let mut report = Report::new("sites");
-    check_free()?;
+    let testbed = Testbed::below(BASE)?;
+    testbed.check_free()?;
+    let _only_run = leftovers::only_run(&testbed)?;
+    leftovers::end(&testbed)?;
+    leftovers::end_at_interrupt(&testbed);
     let ground = Ground::start(&BOTH)?;
     together(&ground, &extent, &mut report)?;
     asked(&ground, &extent, &mut report)?;

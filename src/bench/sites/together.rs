@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use super::clusters::{ALPHA, BETA};
 use super::ground::{Ground, Part, now};
 use crate::api::v1::job::JobReport;
+use crate::testbed::Cluster;
 
 /// What was measured; seconds.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub(super) struct Together {
 
 /// So many jobs of three components, one after the other, and as many jobs of Slurm's own.
 pub(super) fn measure(ground: &Ground, jobs: u32) -> Result<Together> {
-    let part = |cluster: super::Cluster| Part { site: Some(cluster.name), processors: 4 };
+    let part = |cluster: Cluster| Part { site: Some(cluster.name), processors: 4 };
     let parts = [part(ALPHA), part(BETA), part(ALPHA)];
     let (mut start, mut raw, mut spread, mut seen) = (vec![], vec![], vec![], vec![]);
     for number in 0..jobs {
