@@ -7,6 +7,7 @@
 //! server tells; see [`oracle`].
 
 pub mod api;
+pub mod at_once;
 pub mod bugs;
 pub mod command;
 pub mod crowd;

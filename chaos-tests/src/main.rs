@@ -2,14 +2,15 @@
 //! binary, or plants bugs for the seeds to find, and prints what was struck and what broke.
 //! Exit 0: all held; 1: something broke, or a bug was not found.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use cospan_chaos_tests::command::bench::bench;
+use cospan_chaos_tests::command::deaths::{self, DeathsArgs};
 use cospan_chaos_tests::command::run::{self, RunArgs};
-use cospan_chaos_tests::{bugs, differ, faults, kills, points, shared_points};
+use cospan_chaos_tests::{at_once, bugs, differ, faults, kills, points, shared_points};
 use cospan_domain::planted::{Bug, RARE};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -68,23 +69,33 @@ Examples:
         #[arg(long, default_value_t = 5)]
         least_strikes: u32,
     },
+    /// Let the control plane die once, at each step of two quiet simulated runs
+    #[command(after_help = "\
+Nothing else goes wrong, so whatever breaks is the death's doing. A moment is the same every time.
+
+Exit code 1 if a death broke a rule.
+
+Examples:
+  cospan-chaos deaths
+  cospan-chaos deaths --every 8")]
+    Deaths(DeathsArgs),
     /// Play faults of sites
     Faults {
         /// Only those whose name contains this
         #[arg(long, default_value = "")]
         only: String,
+        /// How many at the same time
+        #[arg(long, default_value_t = 4)]
+        at_once: usize,
     },
     /// Crash and panic at every step of the protocol (needs a chaos build)
     Points {
         /// Only those whose name contains this
         #[arg(long, default_value = "")]
         only: String,
-        /// Every nth of them, with --of, so that runs can share the work
-        #[arg(long, default_value_t = 0)]
-        shard: usize,
-        /// Into how many parts
-        #[arg(long, default_value_t = 1)]
-        of: usize,
+        /// How many servers at the same time
+        #[arg(long, default_value_t = 8)]
+        at_once: usize,
     },
     /// Play the same scenarios through the server and through the simulator
     Differ {
@@ -170,42 +181,11 @@ fn run(cli: &Cli) -> Result<bool> {
             say(&outcome.report());
             Ok(outcome.is_good())
         }
-        What::Faults { ref only } => {
-            let mut good = true;
-            // Those that falsify answers need a build that can.
-            let injected = points::check_build(&binary).is_ok().then_some(faults::INJECTED);
-            let all = faults::ALL.into_iter().chain(injected.into_iter().flatten());
-            for (name, _) in all.filter(|(name, _)| name.contains(only.as_str())) {
-                let played = faults::play(&binary, &base, name);
-                say(&match &played {
-                    Ok(()) => format!("ok   {name}"),
-                    Err(error) => format!("FAIL {error:#}"),
-                });
-                good &= played.is_ok();
-            }
-            Ok(good)
-        }
-        What::Points { ref only, shard, of } => {
+        What::Deaths(ref args) => deaths::run(args, &say, &show),
+        What::Faults { ref only, at_once } => Ok(play_faults(&binary, &base, only, at_once)),
+        What::Points { ref only, at_once } => {
             points::check_build(&binary)?;
-            let seed = drawn();
-            let crashes = points::crashes().into_iter().chain(shared_points::crashes());
-            let strikes = crashes.chain(points::panics());
-            let chosen = strikes.filter(|strike| strike.name().contains(only.as_str()));
-            let mut good = true;
-            for life in points::lives(chosen).iter().skip(shard).step_by(of.max(1)) {
-                let struck = points::strike(&binary, &base, life, seed);
-                match struck {
-                    Ok(struck) => {
-                        say(&struck.report());
-                        good &= struck.is_good();
-                    }
-                    Err(error) => {
-                        say(&format!("FAIL {}\n  {error:#}", points::name(life)));
-                        good = false;
-                    }
-                }
-            }
-            Ok(good)
+            Ok(strike_points(&binary, &base, only, at_once, drawn()))
         }
         What::Differ { scenarios, only, at_once } => {
             let (keep, seed) = (cli.keep, drawn());
@@ -223,4 +203,50 @@ fn run(cli: &Cli) -> Result<bool> {
             bugs::hunt_all(&chosen, first..first + most, markdown, &say, &show)
         }
     }
+}
+
+/// Plays faults of sites and says what came of each; whether all went as they should.
+fn play_faults(binary: &Path, base: &Path, only: &str, at_once: usize) -> bool {
+    // Those that falsify answers need a build that can.
+    let injected = points::check_build(binary).is_ok().then_some(faults::INJECTED);
+    let all = faults::ALL.into_iter().chain(injected.into_iter().flatten());
+    let chosen: Vec<&str> = all.map(|(name, _)| name).filter(|name| name.contains(only)).collect();
+    let mut good = true;
+    at_once::at_once(
+        &chosen,
+        at_once,
+        |name| faults::play(binary, base, name),
+        |name, played| {
+            say(&match &played {
+                Ok(()) => format!("ok   {name}"),
+                Err(error) => format!("FAIL {error:#}"),
+            });
+            good &= played.is_ok();
+        },
+    );
+    good
+}
+
+/// Strikes at the points of the protocol and says what came of each; whether all was right.
+fn strike_points(binary: &Path, base: &Path, only: &str, at_once: usize, seed: u64) -> bool {
+    let crashes = points::crashes().into_iter().chain(shared_points::crashes());
+    let strikes = crashes.chain(points::panics());
+    let lives = points::lives(strikes.filter(|strike| strike.name().contains(only)));
+    let mut good = true;
+    at_once::at_once(
+        &lives,
+        at_once,
+        |life| points::strike(binary, base, life, seed),
+        |life, struck| match struck {
+            Ok(struck) => {
+                say(&struck.report());
+                good &= struck.is_good();
+            }
+            Err(error) => {
+                say(&format!("FAIL {}\n  {error:#}", points::name(life)));
+                good = false;
+            }
+        },
+    );
+    good
 }

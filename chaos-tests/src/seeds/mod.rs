@@ -8,6 +8,7 @@ pub mod campaign;
 mod counters;
 pub mod coverage;
 mod crowds;
+pub mod deaths;
 mod disks;
 mod endings;
 mod heard;

@@ -1,19 +1,16 @@
 use std::collections::BTreeSet;
 
-use cospan_domain::acquire::ReservationWish;
-use cospan_domain::reserve::StartWindow;
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::DurationMs;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::campaign::{Size, seed};
+use super::deaths::QuietRun;
 use super::promised::promise;
 use super::run::{Verdict, run};
-use super::scenario::{Kill, Scenario, UserAction};
+use super::scenario::{Scenario, UserAction};
 use super::shared_drawn::share;
-use cospan_simulator::call_faults::DiskTrouble;
-use cospan_simulator::kill_switch::KillPoint;
 
 const SMALL: Size = Size { jobs: 30, sites: 3, length: DurationMs::from_secs(3 * 3_600) };
 
@@ -60,20 +57,15 @@ fn promised_starts_are_kept_or_told_of_under_drawn_trouble() {
     assert!(promised > 50, "only {promised} attempts ran under reservations");
 }
 
-/// Nothing goes wrong but the one death, in the middle of a search, a move or a release.
+/// `cospan-chaos deaths` tries each moment.
 #[test]
-fn a_death_at_any_step_of_a_promise_leaves_no_reservation_behind() {
-    let mut quiet = quiet(5, 5, 3);
-    promise(&mut quiet, &mut StdRng::seed_from_u64(5));
-    quiet.troubles.clear();
-    move_all(&mut quiet);
-    let undisturbed = run(quiet.clone()).unwrap();
-    hold(&undisturbed);
-    let had = |what: &str| undisturbed.timeline.iter().any(|(.., text)| text.contains(what));
+fn a_death_at_a_step_of_a_promise_leaves_no_reservation_behind() {
+    let quiet = QuietRun::of_promises().unwrap();
+    let timeline = &quiet.undisturbed.timeline;
     for what in ["ReservationSought", "ReservationAnswered", "ReservationMove", "Reserved("] {
-        assert!(had(what), "{what}");
+        assert!(timeline.iter().any(|(.., text)| text.contains(what)), "{what}");
     }
-    die_at_each(&quiet, undisturbed.changes.min(25));
+    die_at_some(&quiet);
 }
 
 #[test]
@@ -102,63 +94,21 @@ fn under_reservations(verdict: &Verdict) -> usize {
     verdict.timeline.iter().filter(|(.., what)| what.contains("Reserved(")).count()
 }
 
-/// Each job is promised a start in ten minutes, and moved by two hours before that.
-fn move_all(scenario: &mut Scenario) {
-    let within = DurationMs::from_secs(3_600);
-    let wish = |earliest: Timestamp| {
-        let window = StartWindow::new(earliest, earliest + within);
-        ReservationWish { window, tolerance: DurationMs::from_secs(60), ..Default::default() }
-    };
-    let mut moves = Vec::new();
-    for (at, action) in &scenario.actions {
-        if let UserAction::Submit(number, _) = action {
-            let soon = *at + DurationMs::from_secs(600);
-            scenario.jobs[*number].rare_options.promised = Some(wish(soon));
-            let later = Some(wish(soon + within + within));
-            moves.push((*at + DurationMs::from_secs(120), UserAction::Promise(*number, later)));
-        }
-    }
-    scenario.actions.retain(|(_, action)| !matches!(action, UserAction::Promise(..)));
-    scenario.actions.extend(moves);
-    scenario.actions.sort_by_key(|(at, _)| *at);
-}
-
-/// Nothing goes wrong but the one death, so that whatever breaks is its doing.
+/// `cospan-chaos deaths` tries each moment.
 #[test]
-fn a_death_at_any_append_or_call_loses_and_doubles_nothing() {
-    let quiet = quiet(3, 4, 2);
-    let undisturbed = run(quiet.clone()).unwrap();
-    hold(&undisturbed);
-    die_at_each(&quiet, undisturbed.changes.min(40));
+fn a_death_at_an_append_or_call_loses_and_doubles_nothing() {
+    die_at_some(&QuietRun::of_jobs().unwrap());
 }
 
-/// A run without any trouble.
-fn quiet(seed: u64, jobs: usize, sites: usize) -> Scenario {
-    let mut quiet = Scenario::draw(seed, jobs, sites, DurationMs::from_secs(3_600)).unwrap();
-    quiet.fault_rates.faults.clear();
-    quiet.fault_rates.failing_syncs = 0;
-    quiet.fault_rates.disk = DiskTrouble::default();
-    quiet.troubles.clear();
-    quiet.cut_offs.clear();
-    quiet.kills.clear();
-    quiet.panics = None;
-    quiet.stalls = None;
-    quiet
-}
-
-fn die_at_each(quiet: &Scenario, moments: u64) {
-    let after = DurationMs::from_secs(3_600);
-    let down = DurationMs(1_000);
-    for number in 1..=moments {
-        for moment in [
-            KillPoint::BeforeAppend(number),
-            KillPoint::AfterAppend(number),
-            KillPoint::BeforeCall(number),
-            KillPoint::AfterCall(number),
-        ] {
-            let kill = Kill { after, moment: Some(moment), down, clock_ahead_ms: 0 };
-            let verdict = run(Scenario { kills: vec![kill], ..quiet.clone() }).unwrap();
-            assert!(verdict.holds(), "{moment:?}: {:#?} {:?}", verdict.unsafe_, verdict.not_live);
-        }
+/// A few of each kind, all over the run.
+fn die_at_some(quiet: &QuietRun) {
+    let moments = quiet.moments();
+    let mut deaths = 0;
+    for moment in moments.iter().step_by(moments.len().div_ceil(12)) {
+        let verdict = quiet.with_death_at(*moment).unwrap();
+        assert!(verdict.holds(), "{moment:?}: {:#?} {:?}", verdict.unsafe_, verdict.not_live);
+        deaths += usize::from(quiet.died(&verdict));
     }
+    // Calls to sites are fewer than changes.
+    assert!(deaths >= 8, "only {deaths} deaths");
 }

@@ -1,0 +1,72 @@
+//! `cospan-chaos deaths`: one death at each step of quiet runs, and what it broke.
+
+use anyhow::Result;
+use clap::Args;
+use cospan_simulator::kill_switch::KillPoint;
+
+use crate::at_once::at_once;
+use crate::seeds::deaths::QuietRun;
+use crate::seeds::run::Verdict;
+
+/// After so many runs, how far it is is told.
+const TOLD_EVERY: usize = 100;
+
+/// Arguments of `deaths`.
+#[derive(Debug, Args)]
+pub struct DeathsArgs {
+    /// Only every so manieth moment
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub every: u64,
+    /// Runs at the same time [default: as many as there are processors]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub at_once: Option<u64>,
+}
+
+/// Says something to the user.
+type Say<'a> = &'a (dyn Fn(&str) + Sync);
+
+/// Runs them, says what broke and how many there were, and notes how far it is; whether none broke
+/// a rule.
+///
+/// # Errors
+/// A rule is broken without any death.
+pub fn run(args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> Result<bool> {
+    let mut good = true;
+    for quiet in [QuietRun::of_jobs()?, QuietRun::of_promises()?] {
+        good &= die_in(&quiet, args, say, note);
+    }
+    Ok(good)
+}
+
+fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> bool {
+    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers = args.at_once.map_or_else(processors, |count| count as usize);
+    let moments: Vec<KillPoint> =
+        quiet.moments().into_iter().step_by(args.every as usize).collect();
+    let (mut ended, mut deaths, mut broken) = (0, 0, 0);
+    let judge = |moment: &KillPoint, verdict: Result<Verdict>| {
+        ended += 1;
+        deaths += usize::from(verdict.as_ref().is_ok_and(|verdict| quiet.died(verdict)));
+        if let Some(problem) = problem(verdict) {
+            broken += 1;
+            say(&format!("BROKEN {}: {moment:?}\n  {problem}", quiet.name));
+        }
+        if ended % TOLD_EVERY == 0 {
+            note(&format!("{}: {ended} of {} moments", quiet.name, moments.len()));
+        }
+    };
+    at_once(&moments, workers, |moment| quiet.with_death_at(*moment), judge);
+    say(&format!("{}: {deaths} deaths, {broken} broke a rule", quiet.name));
+    broken == 0
+}
+
+/// What a death broke.
+fn problem(verdict: Result<Verdict>) -> Option<String> {
+    match verdict {
+        Ok(verdict) if verdict.holds() => None,
+        Ok(Verdict { unsafe_, not_live, .. }) => {
+            Some(unsafe_.into_iter().chain(not_live).collect::<Vec<_>>().join("\n  "))
+        }
+        Err(problem) => Some(format!("{problem:#}")),
+    }
+}
