@@ -65,8 +65,12 @@ fn kill_programs_below(base: &Path) -> usize {
         let program = fs::read_link(format!("/proc/{number}/exe"));
         program.is_ok_and(|program| program.starts_with(base))
     });
-    // One that has ended meanwhile is as good.
-    below.filter_map(Pid::from_raw).map(|process| kill_process(process, Signal::KILL)).count()
+    let below: Vec<Pid> = below.filter_map(Pid::from_raw).collect();
+    for process in &below {
+        // One that has ended meanwhile is as good.
+        let _ = kill_process(*process, Signal::KILL);
+    }
+    below.len()
 }
 
 #[cfg(test)]
