@@ -33,6 +33,9 @@ const DEATHS_MAX: u64 = 5;
 /// So many panics strike one server.
 const PANICS_IN_A_LIFE: usize = 3;
 
+/// So many crashes strike one data directory, one after the other.
+const CRASHES_IN_A_LIFE: usize = 5;
+
 /// Where an effect is struck.
 pub(crate) const AROUND: [&str; 4] =
     ["before-journal", "after-journal", "before-effect", "after-effect"];
@@ -92,6 +95,14 @@ impl Strike {
             _ if self.times == DEATHS_MAX => Some(EXIT_FATAL),
             _ => None,
         }
+    }
+
+    /// Whether no other strike shares its life: a panic that ends its server, slow links, or a scene
+    /// of its own.
+    fn is_alone(&self) -> bool {
+        self.kind == "panic" && self.right_end().is_some()
+            || self.stimulus() == Stimulus::CancelEarly
+            || shared_points::plays(self)
     }
 
     fn stimulus(&self) -> Stimulus {
@@ -158,18 +169,28 @@ pub fn panics() -> Vec<Strike> {
     strikes
 }
 
-/// The strikes of one life of a server. To bring many jobs into flight takes most of a panic's time,
-/// so panics that a server lives through share that; whatever ends it is alone.
+/// The strikes of one life of a data directory. To bring many jobs into flight takes most of a panic's
+/// time, so panics that a server lives through share that. To begin, and to come to rest, takes most
+/// of a crash's: one follows the other, each in a server of its own. What needs something special is
+/// alone.
 pub fn lives(strikes: impl Iterator<Item = Strike>) -> Vec<Vec<Strike>> {
-    let (shared, alone): (Vec<Strike>, Vec<Strike>) =
-        strikes.partition(|strike| strike.right_end().is_none());
-    let count = shared.len().div_ceil(PANICS_IN_A_LIFE);
+    let (alone, shared): (Vec<Strike>, Vec<Strike>) = strikes.partition(Strike::is_alone);
+    let (crashes, panics): (Vec<Strike>, Vec<Strike>) =
+        shared.into_iter().partition(|strike| strike.kind == "crash");
+    let mut lives = dealt(crashes, CRASHES_IN_A_LIFE);
+    lives.extend(dealt(panics, PANICS_IN_A_LIFE));
+    lives.extend(alone.into_iter().map(|strike| vec![strike]));
+    lives
+}
+
+/// Into as few lives as can be. Neighbours in the list strike at the same kind of point, and come
+/// into different ones.
+fn dealt(strikes: Vec<Strike>, most: usize) -> Vec<Vec<Strike>> {
+    let count = strikes.len().div_ceil(most);
     let mut lives: Vec<Vec<Strike>> = vec![Vec::new(); count];
-    // Neighbours in the list strike at the same kind of point.
-    for (number, strike) in shared.into_iter().enumerate() {
+    for (number, strike) in strikes.into_iter().enumerate() {
         lives[number % count].push(strike);
     }
-    lives.extend(alone.into_iter().map(|strike| vec![strike]));
     lives
 }
 
@@ -304,15 +325,12 @@ fn strike_on(
     register_shared(environment, &api)?;
     let mut foreign = vec![Foreign::plant(&environment.sites[0])?];
     server.kill()?;
-    let plans: Vec<String> = life.iter().map(Strike::plan).collect();
-    server.chaos = Some(Chaos { plan: plans.join(","), ..quiet.clone() });
-    server.spawn()?;
     let crowd = Crowd::start(api.clone(), Workload::new(environment, "job"), depth, seed);
-    let ended = await_strike(environment, server, &api, &crowd, life)?;
+    let (ended, came_to_all) = strike_in_turn(environment, server, &api, &crowd, life)?;
     environment.hold(false)?;
     let panics = panicked_with(environment);
     let in_flight = if is_loaded { panics.iter().min().copied() } else { None };
-    let reached = if is_loaded { panics.len() >= life.len() } else { ended == Some(ABORTED) };
+    let reached = if is_loaded { panics.len() >= life.len() } else { came_to_all };
     let right_end = life.iter().find_map(Strike::right_end);
     let is_wrong = ended != right_end && (reached || ended.is_some());
     let wrong_end = is_wrong.then(|| match ended {
@@ -336,6 +354,30 @@ fn strike_on(
         took: begun.elapsed(),
         directory: environment.path().into(),
     })
+}
+
+/// Panics together, crashes one after the other. How the server ended, if it did, and whether it
+/// crashed each time.
+fn strike_in_turn(
+    environment: &TestEnvironment,
+    server: &mut Server,
+    api: &Api,
+    crowd: &Crowd,
+    life: &[Strike],
+) -> Result<(Option<i32>, bool)> {
+    let together = if life.iter().any(|what| what.kind == "panic") { life.len() } else { 1 };
+    let mut ended = None;
+    for strikes in life.chunks(together) {
+        let plans: Vec<String> = strikes.iter().map(Strike::plan).collect();
+        server.kill()?;
+        server.chaos = Some(Chaos { plan: plans.join(","), coverage: environment.coverage() });
+        server.spawn()?;
+        ended = await_strike(environment, server, api, crowd, strikes)?;
+        if ended != Some(ABORTED) {
+            return Ok((ended, false));
+        }
+    }
+    Ok((ended, true))
 }
 
 /// Exit codes, and signals as 128 and more.
@@ -372,8 +414,9 @@ fn await_strike(
             return Ok(None);
         }
         // What the harness asks the server does besides its work: no more of it than is needed.
+        let newest = if is_loaded { 200 } else { 50 };
         if turn % 10 == 0
-            && let Ok(rows) = api.newest(200)
+            && let Ok(rows) = api.newest(newest)
         {
             crowd.seen(&rows);
             // Where much else goes on, payloads end faster than clients submit.
@@ -412,16 +455,18 @@ mod tests {
     }
 
     #[test]
-    fn each_strike_is_in_one_life_and_what_ends_a_server_is_alone() {
+    fn each_strike_is_in_one_life_with_others_of_its_kind_or_alone() {
         let all = || crashes().into_iter().chain(panics());
         let lives = lives(all());
         for strike in all() {
             let held: Vec<_> = lives.iter().filter(|life| life.contains(&strike)).collect();
             assert_eq!(held.len(), 1, "{}", strike.name());
-            assert!(strike.right_end().is_none() || held[0].len() == 1, "{}", strike.name());
+            let ends_a_panic = strike.kind == "panic" && strike.right_end().is_some();
+            assert!(!ends_a_panic || held[0].len() == 1, "{}", strike.name());
+            assert!(held[0].iter().all(|other| other.kind == strike.kind), "{}", strike.name());
         }
-        assert!(lives.iter().all(|life| (1..=PANICS_IN_A_LIFE).contains(&life.len())));
-        assert!(lives.iter().any(|life| life.len() == PANICS_IN_A_LIFE));
+        let most = lives.iter().map(Vec::len).max();
+        assert_eq!(most, Some(CRASHES_IN_A_LIFE));
     }
 
     #[test]
