@@ -31,7 +31,8 @@ Example:
     #[command(after_help = "\
 It starts the clusters and installs what is missing of Slurm; the server runs as an ordinary user.
 It refuses where somebody else's Slurm or munge runs. It takes seven minutes; --full, an hour.
-Jobs that are lost, done twice or judged wrongly are an error; slow figures are not.
+Jobs that are lost, done twice or judged wrongly are an error; slow figures are not. Ctrl-C ends the
+clusters and servers first; what a run that was killed left is ended by the next one.
 
 Example:
   sudo cospan bench sites")]
