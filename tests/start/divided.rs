@@ -59,6 +59,7 @@ fn shapes_and_bounds_that_make_no_sense_are_refused_with_the_remedy() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let shape =
         |processors: u32, time: &str| json!([{ "processors": processors, "run_time": time }]);
     let cases = [

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
-use super::{client, environment, server, until, until_it_is};
+use super::{client, environment, server, until, until_it_is, until_sites_take_jobs};
 
 /// A file with a job of two components, of which the second begins four seconds after the first;
 /// each takes a whole site, and notes when its payload began and whether it was a restart.
@@ -47,6 +47,7 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     // What is reserved lasts so much longer: a machine that has much to do starts a server slowly.
     let reservation = json!({ "earliest": "in 3s", "within": "10m", "tolerance": "1m" });
     let (file, began) = job_file(&environment, &reservation);
@@ -91,6 +92,7 @@ fn who_begins_later_without_a_promise_is_told_what_to_change() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let (file, _) = job_file(&environment, &Value::Null);
     let options: [(&[&str], &str); 2] = [
         (&[], "--start"),

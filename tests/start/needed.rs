@@ -5,7 +5,7 @@ use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
-use super::{client, environment, server, until, until_it_is};
+use super::{client, environment, server, until, until_it_is, until_sites_take_jobs};
 
 /// A file with a job of so many components, each of which takes a whole site.
 fn job_file(
@@ -41,6 +41,7 @@ fn a_job_that_finds_nothing_idle_is_promised_a_start_across_a_kill() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let file = job_file(&environment, "first", (2, "1m"), None);
     let granted = client(&environment, &["submit", &file, "--start", "in 12m"]);
     assert!(granted.status.success());
@@ -71,6 +72,7 @@ fn a_job_that_finds_processors_idle_asks_no_site() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let file = job_file(&environment, "idle", (1, "1m"), None);
     let reserve = ["--reserve", "if-needed", "--reserve-after", "1h"];
     let submitted = client(&environment, &[&["submit", &file][..], &reserve[..]].concat());
@@ -91,6 +93,7 @@ fn a_job_that_would_ask_too_late_is_refused_with_the_remedy() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let file = job_file(&environment, "late", (1, "1m"), None);
     let late = ["--start", "now", "--within", "5m", "--reserve", "if-needed"];
     let late = [&["submit", &file][..], &late[..], &["--reserve-after", "1h"][..]].concat();

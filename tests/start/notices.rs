@@ -6,7 +6,7 @@ use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use cospan_chaos_tests::webhook::Receiver;
 use serde_json::{Value, json};
 
-use super::{client, server, until};
+use super::{client, server, until, until_sites_take_jobs};
 
 fn environment(notify: String, reservations: &str) -> TestEnvironment {
     let layout = Layout { sites: 2, processors: 2, notify, ..Layout::default() };
@@ -29,6 +29,7 @@ fn a_promised_start_is_announced_across_a_kill_and_so_is_a_move() {
     let environment = environment(targets, "notice = \"50m\"");
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let job = json!({
         "name": "wave", "wall_time": "1m", "notify": ["team"],
         "component": [{ "name": "c0", "processors": 2, "executable": "/bin/true" }],
@@ -66,6 +67,7 @@ fn a_shared_reservation_that_nobody_uses_is_given_back_and_told() {
     let environment = environment(webhooks, "no_show = \"15s\"");
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let create = |name: &str, site: &str| {
         let rest = ["--site", site, "--processors", "2", "--for", "1h"];
         let made = client(&environment, &[&["reservation", "create", name][..], &rest].concat());

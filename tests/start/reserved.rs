@@ -7,7 +7,7 @@ use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
-use super::{client, environment, server, until, until_it_is};
+use super::{client, environment, server, until, until_it_is, until_sites_take_jobs};
 
 /// A file with a job, each component of which takes a whole site and notes when its payload
 /// began; and where they note it.
@@ -62,6 +62,7 @@ fn a_promised_start_at_two_sites_is_kept_across_a_kill() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let (file, began) = job_file(&environment, "first", 2);
     let granted = client(&environment, &["submit", &file, "--start", "in 3s", "--within", "10m"]);
     assert!(granted.status.success(), "{}", told(&granted));
@@ -97,6 +98,7 @@ fn a_promise_that_a_site_lost_meanwhile_is_made_anew_long_before_the_start() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let (file, _) = job_file(&environment, "first", 2);
     let granted = client(&environment, &["submit", &file, "--start", "in 1h", "--within", "1h"]);
     assert!(granted.status.success(), "{}", told(&granted));
@@ -118,6 +120,7 @@ fn a_start_that_slots_show_is_granted() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let (file, _) = job_file(&environment, "first", 2);
     let granted = client(&environment, &["submit", &file, "--start", "in 20s", "--within", "10m"]);
     assert!(granted.status.success(), "{}", told(&granted));
@@ -148,6 +151,7 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_runs() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let (file, _) = job_file(&environment, "promised", 2);
     let granted = client(&environment, &["submit", &file, "--start", "in 30m"]);
     assert!(granted.status.success(), "{}", told(&granted));
@@ -175,6 +179,7 @@ fn a_promise_is_moved_kept_if_it_cannot_be_and_given_back() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let (file, _) = job_file(&environment, "moved", 2);
     let granted = client(&environment, &["submit", &file, "--start", "in 10m"]);
     assert!(granted.status.success(), "{}", told(&granted));

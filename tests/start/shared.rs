@@ -7,7 +7,7 @@ use cospan_chaos_tests::server::Server;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
-use super::{client, environment, server, until, until_it_is};
+use super::{client, environment, server, until, until_it_is, until_sites_take_jobs};
 
 /// A file with a job that sleeps until it is let go, if it is not short.
 fn job_file(environment: &TestEnvironment, name: &str, more: Value) -> String {
@@ -48,6 +48,7 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let (site, root) = (&environment.sites[0].name, &*environment.sites[0].root);
     let create = format!("reservation create course --site {site} -n 2 --for 30m");
     let create = create.replace("-n 2", "--processors 2");
@@ -95,6 +96,7 @@ fn a_job_begins_no_earlier_than_the_reservation_that_it_shares() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let site = &environment.sites[0].name;
     let words = format!("reservation create course --site {site}=2 --for 30m --start");
     let words: Vec<&str> = words.split(' ').chain(["in 5s"]).collect();
@@ -127,6 +129,7 @@ fn a_job_runs_at_two_sites_in_what_they_reserve_together_across_a_kill() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let sites = [0, 1].map(|index| &environment.sites[index]);
     let (one, other) = (&sites[0].name, &sites[1].name);
     let created = ask(
@@ -176,6 +179,7 @@ fn a_job_that_waits_fails_when_its_reservation_is_for_others_from_then_on() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let site = &environment.sites[0].name;
     let words = format!("reservation create course --site {site} --processors 2 --for 30m --start");
     let words: Vec<&str> = words.split(' ').chain(["in 1h"]).collect();
@@ -196,6 +200,7 @@ fn a_job_that_cannot_run_within_its_reservation_is_refused_with_the_reason() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let site = &environment.sites[0].name;
     let create =
         format!("reservation create course --site {site} --processors 1 --for 30m --start in@1h");

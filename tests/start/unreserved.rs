@@ -3,7 +3,7 @@
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
-use super::{client, environment, server, until_it_is};
+use super::{client, environment, server, until_it_is, until_sites_take_jobs};
 
 /// The second site grants nothing.
 fn without_reservations() -> TestEnvironment {
@@ -33,6 +33,7 @@ fn a_site_that_grants_nothing_is_claimed_at_the_start_if_users_say_so() {
     let environment = without_reservations();
     let mut server = server(&environment);
     server.start().unwrap();
+    until_sites_take_jobs(&server);
     let refused = json!({ "earliest": "in 3s", "within": "10m" });
     let refused = client(&environment, &["submit", &job_file(&environment, "refused", refused)]);
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();

@@ -142,6 +142,12 @@ fn who_asks_at_once_what_sites_would_do_waits_for_their_first_words() {
     assert_eq!(unheard(3), 0);
     assert_eq!(served.get("/v1/slots?processors=4&for=1h").status, 200);
     assert_eq!(unheard(4), 0);
+    let mut promised = job();
+    promised["reservation"] = serde_json::json!({ "earliest": "in 1h", "within": "1h" });
+    assert_eq!(served.submit(&promised.to_string()).status, 201);
+    assert_eq!(unheard(4), 0);
+    assert_eq!(served.submit(&job().to_string()).status, 201);
+    assert_eq!(unheard(4), 4, "who asks for no promise does not wait");
     let course =
         serde_json::json!({ "name": "course", "site": "delft", "processors": 2, "for": "1h" });
     served.post("/v1/shared-reservations", &course.to_string());
