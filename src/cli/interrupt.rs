@@ -46,7 +46,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
                 note(&format!("\n{hint}"));
             }
             if let Some(act) = plan.last_act {
-                end_at(signals);
+                end_at_the_next(signals);
                 act();
             }
             std::process::exit(Exit::Interrupted as i32);
@@ -56,7 +56,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
 }
 
 /// A second signal ends at once.
-fn end_at(mut signals: Signals) {
+fn end_at_the_next(mut signals: Signals) {
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             std::process::exit(Exit::Interrupted as i32);

@@ -117,7 +117,7 @@ struct Body {
 
 /// Has jobs accepted. Many of them are read apart from the threads that serve requests.
 async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
-    let (own_edge, backend, by) = (edge.clone(), edge.backend.clone(), caller.name().clone());
+    let (waiting_edge, backend, by) = (edge.clone(), edge.backend.clone(), caller.name().clone());
     let is_large = turns::is_large(&body.bytes);
     let _turn = match body.turn.take() {
         None if is_large => Some(edge.turns.of(&by).await),
@@ -132,7 +132,7 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
         false => read()?,
     };
     if submissions.iter().any(|submission| submission.spec.run.reservation.is_some()) {
-        own_edge.first_words().await;
+        waiting_edge.first_words().await;
     }
     let outcome = accept(&*backend, by, submissions).await;
     outcome.map_err(|failure| at_origin(failure, &origins))

@@ -14,7 +14,7 @@ const TOLD_EVERY: usize = 100;
 /// Arguments of `deaths`.
 #[derive(Debug, Args)]
 pub struct DeathsArgs {
-    /// Only every so manieth moment
+    /// Only every nth moment
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub every: u64,
     /// Runs at the same time [default: as many as there are processors]
