@@ -3,7 +3,8 @@
 //!
 //! Success is what nothing contradicts. What was ended from outside is nobody's error, unless a
 //! node failed or the site could not start it, or the job took more memory than it asked for;
-//! whatever its payload did when it was told to end. What the wrapper ended by itself stands.
+//! whatever its payload did when it was told to end. What the wrapper ended by itself stands, and
+//! so does a success that was there before anybody told it to end.
 
 use std::fmt::{self, Write as _};
 
@@ -272,6 +273,9 @@ pub fn verdict(word: Word, left: Left, settled: bool) -> Verdict {
         // queue what was submitted not to be.
         (Left::Success, Word::Waiting | Word::NeverRuns) => told(Verdict::Succeeded),
         (Left::Failure, Word::Waiting | Word::NeverRuns) => told(Verdict::Failed),
+        // Its wrapper listened for a moment whether it was told to end, and was not: that controller
+        // starts it anew, and calls it cancelled because its node will not.
+        (Left::Success, Word::Cancelled) => Verdict::Succeeded,
         // It ran, or waited at its gate, and its directory is taken for whoever comes again.
         (left, word) if word.is_in_queue() && left != Left::Nothing => {
             told(Verdict::Ended(EndedBySite::Requeued))

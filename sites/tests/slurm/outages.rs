@@ -85,6 +85,17 @@ impl Outage {
         assert_eq!(different.len(), ran.len(), "some ran twice: {ran:?}");
     }
 
+    /// Opens gates that need no controller, until their payloads are over.
+    async fn run_to_exit(&self, tags: &[Tag]) {
+        let attempts = self.fixture.root().join("attempts");
+        for tag in tags {
+            let open = || async { self.site.decide_gate(*tag, &go()).await.ok() };
+            within("its gate opens", open).await;
+            let exit = attempts.join(tag.to_string()).join("exit");
+            within("it is over", || async { exit.exists().then_some(()) }).await;
+        }
+    }
+
     /// What becomes of one attempt: what is to be done next for its job, if anything is.
     async fn step(&self, tag: Tag, seen: &Observation) -> Next {
         match seen {
@@ -278,6 +289,40 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
         assert_eq!(within("it ends", ended).await, ExitCause::Terminated, "{tag}");
     }
     outage.await_empty_queue().await;
+}
+
+/// Slurm writes down every five seconds what it knows: then that they wait. It finds them waiting,
+/// starts them anew, and calls them cancelled when their node will not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ended_well_while_its_controller_was_killed_runs_once() {
+    let Some(outage) = Outage::offered() else { return };
+    let site = &outage.site;
+    let (started, mut tags) = (Instant::now(), Vec::new());
+    for round in 0.. {
+        assert!(started.elapsed() < PATIENCE, "the controller forgot nothing in {round} rounds");
+        let these: Vec<Tag> = (round * MANY..(round + 1) * MANY).map(tag).collect();
+        tags.extend(&these);
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        for tag in &these {
+            site.submit(&outage.payload(*tag)).await.unwrap();
+        }
+        for tag in &these {
+            outage.await_seen(*tag, |seen| !matches!(seen, Observation::Queued(_))).await;
+        }
+        outage.have("kill").await;
+        outage.run_to_exit(&these).await;
+        outage.have("up").await;
+        let queue = outage.fixture.slurm(&["squeue", "-h", "-o", "%T"]);
+        // Then Slurm has its last word.
+        outage.await_empty_queue().await;
+        outage.finish(these).await;
+        let mut ran = outage.attempts_that_ran();
+        ran.sort_unstable();
+        assert_eq!(ran, tags, "each ran, and once");
+        if queue.contains("PENDING") {
+            return;
+        }
+    }
 }
 
 /// Whoever gets no answer asks again, and most of all that was asked is done in the end.
