@@ -8,6 +8,8 @@
 mod accounts;
 mod bookings;
 mod calls;
+#[cfg(test)]
+mod cancels_tests;
 mod errors;
 pub mod finding;
 mod hosts;

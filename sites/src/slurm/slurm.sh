@@ -72,12 +72,13 @@ lrm_jobs() {
     done
 }
 
-# Never by the number alone: numbers are given out again. Fine if there is nothing to end.
+# Never by the number alone: numbers are given out again. Fine if there is nothing to end; of what
+# ended after scancel had looked it tells by its code alone (ESLURM_ALREADY_DONE, 2021 modulo 256).
 by_name() {
     named
     said=$(limited scancel --name="$name" --user="$user" "$@" 2>&1) && return
-    case $said in
-    *'already completing'* | *'Invalid job id'* | *'not running'* | *'already completed'*) ;;
+    case $?:$said in
+    229: | *'already completing'* | *'Invalid job id'* | *'not running'* | *'already completed'*) ;;
     *) fail unknown "$said" ;;
     esac
 }
