@@ -50,16 +50,23 @@ pub(super) fn settle(root: &Root, tag: Tag) -> io::Result<Observation> {
                 "its wrapper was killed or crashed".to_owned()
             }))
         }
-        None if root.exists(&format!("{SPOOL}/{tag}/log"))? => record_early_end(root, tag),
-        None => Ok(Observation::Absent),
+        None => match last_of_log(root, tag)? {
+            Some(log) => record_early_end(root, tag, &log),
+            // It wrote nothing anywhere: perhaps whoever was to start it died just before.
+            None => Ok(Observation::Absent),
+        },
     }
 }
 
-/// A wrapper that could not even make its directory: takes it, so that the reason stays.
-fn record_early_end(root: &Root, tag: Tag) -> io::Result<Observation> {
+/// The last line that a wrapper wrote to its log, if any.
+fn last_of_log(root: &Root, tag: Tag) -> io::Result<Option<String>> {
     let log = root.read(&format!("{SPOOL}/{tag}/log"))?;
     let log = log.map(|log| String::from_utf8_lossy(&log.bytes).into_owned()).unwrap_or_default();
-    let log = log.lines().last().unwrap_or("no message").to_owned();
+    Ok(log.lines().last().map(str::to_owned))
+}
+
+/// A wrapper that could not even make its directory: takes it, so that the reason stays.
+fn record_early_end(root: &Root, tag: Tag, log: &str) -> io::Result<Observation> {
     let detail = format!("its wrapper ended before it was ready: {log}");
     if root.make_dir(&format!("{ATTEMPTS}/{tag}"))? {
         let mut trouble = Vec::new();

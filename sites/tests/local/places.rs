@@ -1,8 +1,10 @@
 //! Roots that are not there, not the site, or come back; decisions that race; load of others.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cospan_domain::ids::Tag;
 use cospan_domain::resources::Resources;
 use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
@@ -100,17 +102,43 @@ async fn what_others_use_is_not_idle() {
     assert!(fixture.site.status(&[]).await.is_err(), "garbage is no load of zero");
 }
 
+/// An attempt as a control plane left it a minute ago that died in the middle of its submission:
+/// with an entry, and perhaps a log.
+fn given_up(fixture: &LocalSiteFixture, tag: Tag, log: Option<&str>) -> PathBuf {
+    if let Some(log) = log {
+        let spool = fixture.root().join(format!("spool/{tag}"));
+        std::fs::create_dir(&spool).unwrap();
+        std::fs::write(spool.join("log"), log).unwrap();
+    }
+    // Its time is right before it is in its place.
+    let made = fixture.root().join(format!("entry-{tag}"));
+    std::fs::write(&made, format!("processors 3\nlongest_ms 1000\nend {tag}\n")).unwrap();
+    let minute_ago = std::time::SystemTime::now() - Duration::from_secs(60);
+    std::fs::File::options().write(true).open(&made).unwrap().set_modified(minute_ago).unwrap();
+    let path = fixture.root().join(format!("live/{tag}"));
+    std::fs::rename(made, &path).unwrap();
+    path
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
     let fixture = LocalSiteFixture::new();
-    let path = fixture.root().join(format!("live/{}", tag(1)));
-    std::fs::write(&path, format!("processors 3\nlongest_ms 1000\nend {}\n", tag(1))).unwrap();
-    // As if it had been left behind a minute ago.
-    let minute_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-    std::fs::File::options().write(true).open(&path).unwrap().set_modified(minute_ago).unwrap();
-    await_idle(&*fixture.site, 8).await;
-    assert_eq!(await_seen(&*fixture.site, tag(1), |_| true).await, Observation::Absent);
-    assert!(!path.exists());
+    for (tag, log) in [(tag(1), None), (tag(2), Some(""))] {
+        let path = given_up(&fixture, tag, log);
+        await_idle(&*fixture.site, 8).await;
+        assert_eq!(await_seen(&*fixture.site, tag, |_| true).await, Observation::Absent);
+        assert!(!path.exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_wrapper_said_that_was_never_ready_is_told() {
+    let fixture = LocalSiteFixture::new();
+    given_up(&fixture, tag(1), Some("cannot fork\n"));
+    let said = |seen: &Observation| matches!(seen, Observation::Vanished { .. });
+    let lost = await_seen(&*fixture.site, tag(1), said).await;
+    let Observation::Vanished { began: false, detail } = lost else { panic!("{lost:?}") };
+    assert!(detail.contains("cannot fork"), "{detail}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
