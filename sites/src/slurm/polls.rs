@@ -7,7 +7,7 @@
 //! A Slurm that does not answer (see [`Silence`]) keeps no files from being read. It is left
 //! alone for as long as its word would have counted, and nothing is taken to be absent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,6 +112,13 @@ fn held(jobs: &[Job]) -> u32 {
     jobs.iter().filter(holds).map(|job| job.processors).fold(0, u32::saturating_add)
 }
 
+/// Jobs that were known, and what was submitted or seen since.
+fn with_others(mut known: Vec<Job>, since: &[Job]) -> Vec<Job> {
+    let numbers: BTreeSet<String> = known.iter().map(|job| job.number.clone()).collect();
+    known.extend(since.iter().filter(|job| !numbers.contains(&job.number)).cloned());
+    known
+}
+
 /// Why Slurm did not answer, if it was asked and did not.
 fn failure(answer: &Answer, seconds: &str) -> Option<String> {
     let why = answer.last("fail")?;
@@ -120,10 +127,11 @@ fn failure(answer: &Answer, seconds: &str) -> Option<String> {
 }
 
 /// What a look is based on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Look {
-    /// Slurm is asked for its jobs, or what it said last does.
-    asks_queue: bool,
+    /// The jobs as Slurm said last, if that does; else it is asked for them. While files are read
+    /// somebody may have that forgotten, who does something to the queue: that makes nothing unknown.
+    known: Option<Vec<Job>>,
     /// The same of its nodes.
     asks_load: bool,
     /// Files were seen before.
@@ -132,8 +140,8 @@ struct Look {
 
 impl Look {
     /// The words of the request.
-    fn words(self, limit: &str) -> impl Iterator<Item = &str> {
-        let parts = [(self.asks_queue, "queue"), (self.asks_load, "load")];
+    fn words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
+        let parts = [(self.known.is_none(), "queue"), (self.asks_load, "load")];
         let asked = [(true, "status"), (true, limit)].into_iter().chain(parts);
         asked.filter_map(|(is_asked, word)| is_asked.then_some(word))
     }
@@ -148,13 +156,13 @@ impl SlurmSite {
         }
         let first = {
             let heard = self.heard();
-            let asks_queue = !heard.tells_of(tags, memory);
-            Look { asks_queue, asks_load: !heard.knows_load(memory), again: false }
+            let known = heard.tells_of(tags, memory).then(|| heard.jobs().to_vec());
+            Look { known, asks_load: !heard.knows_load(memory), again: false }
         };
         let (mut status, again) = self.look(tags, first).await?;
         if !again.is_empty() {
             // What they were when Slurm was asked is older than what they left.
-            let second = Look { asks_queue: true, asks_load: false, again: true };
+            let second = Look { known: None, asks_load: false, again: true };
             let (second, _) = self.look(&again, second).await?;
             status.attempts.extend(second.attempts);
             (status.idle, status.idle_in) = (second.idle, second.idle_in);
@@ -175,6 +183,7 @@ impl SlurmSite {
             self.heard().silent = Some((Instant::now(), why.clone()));
             return Ok((self.in_silence(tags, &answer, why), Vec::new()));
         }
+        let again_asked = look.again;
         let mut jobs = self.hear(&answer, look, asked_at)?;
         let left = left::read(&answer, &self.config.seal);
         jobs.extend(self.accounts_of(&self.lost(tags, &jobs, &left)).await);
@@ -191,7 +200,8 @@ impl SlurmSite {
             let exit = evidence.and_then(|evidence| evidence.exit.as_ref());
             let overdue = exit.zip(site_clock).is_some_and(|((_, at), now)| now > *at + WORD_LATE);
             let spooled = left.spooled.contains(tag);
-            let known = Known { job, evidence, spooled, settled, overdue, asked_again: look.again };
+            let known =
+                Known { job, evidence, spooled, settled, overdue, asked_again: again_asked };
             if is_outdated(known) {
                 again.push(*tag);
             }
@@ -251,15 +261,20 @@ impl SlurmSite {
         let load = if look.asks_load { Some(self.load(answer)?) } else { None };
         let mut heard = self.heard();
         heard.silent = None;
-        if look.asks_queue {
-            heard.queue = Some((at, self.jobs(answer)));
-        }
+        let jobs = match look.known {
+            None => {
+                let jobs = self.jobs(answer);
+                heard.queue = Some((at, jobs.clone()));
+                jobs
+            }
+            Some(known) => with_others(known, heard.jobs()),
+        };
         if let Some(load) = load {
             heard.loads = queue::loads(|| answer.all("load"));
             heard.bookings = Bookings::read(answer);
-            heard.load = Some((at, load, held(heard.jobs())));
+            heard.load = Some((at, load, held(&jobs)));
         }
-        Ok(heard.jobs().to_vec())
+        Ok(jobs)
     }
 
     /// Notes a submission: until Slurm is asked again, it waits.

@@ -26,6 +26,8 @@ struct Said {
     accounts: String,
     /// Slurm does not answer.
     frozen: bool,
+    /// Something else has a turn before it answers.
+    slow: bool,
     /// What of Slurm each status asked for.
     asked: Vec<String>,
 }
@@ -46,6 +48,10 @@ impl Exec for Cluster {
     async fn run(&self, command: Command) -> Result<Output, ExecError> {
         let Work::Script { words, .. } = &command.work else { unreachable!() };
         let words: Vec<&str> = words[3..].iter().map(|word| word.to_str().unwrap()).collect();
+        let slow = self.0.lock().unwrap().slow;
+        if slow {
+            tokio::task::yield_now().await;
+        }
         let mut said = self.0.lock().unwrap();
         let mut answer = String::new();
         match words[0] {
@@ -344,5 +350,35 @@ async fn what_slurm_may_have_ended_is_not_judged_while_it_does_not_answer() {
         cluster.say(|said| (said.frozen, said.files) = (true, text));
         let status = look(&site).await;
         assert!(matches!(seen(&status), Observation::Unknown(_)), "{cause}: {status:?}");
+    }
+}
+
+/// A look, while which something is done to the queue.
+async fn disturbed(site: &SlurmSite, after: u64) -> Observation {
+    tokio::time::advance(Duration::from_secs(after)).await;
+    let tags = [tag(1)];
+    let (status, ()) = tokio::join!(site.status(&tags), async { site.forget_queue() });
+    seen(&status.unwrap()).clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_done_to_the_queue_during_a_look_makes_no_job_unknown() {
+    let (cluster, site) = site();
+    let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
+    cluster.say(|said| {
+        said.queue = job(5, tag(1), "RUNNING", 2);
+        said.files = files(tag(1), 5, &[decided, ("begun", &begun)]);
+        said.slow = true;
+    });
+    let first = look(&site).await;
+    assert!(matches!(seen(&first), Observation::Begun(_)), "{first:?}");
+    let begun = disturbed(&site, 4).await;
+    assert!(matches!(begun, Observation::Begun(_)), "{begun:?}");
+    // Slurm is asked about others, and says what runs.
+    site.status(&[tag(2)]).await.unwrap();
+    for _ in 0..2 {
+        let begun = disturbed(&site, 6).await;
+        assert!(matches!(begun, Observation::Begun(_)), "{begun:?}");
+        site.status(&[tag(2)]).await.unwrap();
     }
 }
