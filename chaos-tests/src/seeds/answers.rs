@@ -6,16 +6,18 @@ use cospan_actors::api::command::{ApiAnswer, ApiRefusal, JobOutcome};
 use cospan_domain::job::state::{AfterAbort, Job, Phase, PhaseKind};
 use cospan_domain::site::command::Operation;
 use cospan_domain::site::state::SiteRecord;
-use cospan_domain::units::DurationMs;
+use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::scenario::{Scenario, UserAction};
 
-/// What an answer says and is not so; `view` is what could be read right after it.
+/// What an answer says and is not so; `view` is what could be read right after it, `asked_at` when it
+/// was asked for, by the clock of the control plane.
 pub(super) fn untrue(
     action: &UserAction,
     answer: &Result<ApiAnswer, ApiRefusal>,
     scenario: &Scenario,
     view: &View,
+    asked_at: Timestamp,
 ) -> Vec<String> {
     match (action, answer) {
         (_, Ok(ApiAnswer::Jobs(outcomes))) => {
@@ -40,7 +42,7 @@ pub(super) fn untrue(
         }
         (UserAction::Site(number, order), Ok(_)) => {
             let site = view.sites.get(&scenario.sites[*number].name);
-            let untrue = site.filter(|site| !is_ordered(order, site));
+            let untrue = site.filter(|site| !is_ordered(order, site, asked_at));
             untrue
                 .map(|site| format!("an order is done, and not so: {order:?}, {site:?}"))
                 .into_iter()
@@ -82,7 +84,7 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
 }
 
 /// Whether a site is as it was ordered to be.
-fn is_ordered(order: &Operation, site: &SiteRecord) -> bool {
+fn is_ordered(order: &Operation, site: &SiteRecord, asked_at: Timestamp) -> bool {
     let operator = &site.operator;
     match order {
         Operation::Drain => operator.draining.is_some(),
@@ -95,10 +97,81 @@ fn is_ordered(order: &Operation, site: &SiteRecord) -> bool {
             operator.forced.as_ref().is_some_and(|forced| forced.usable == *usable)
         }
         Operation::Unforce => operator.forced.is_none(),
-        Operation::ResetErrors => site.consecutive_errors == 0,
+        Operation::ResetErrors => is_reset(site, asked_at),
         Operation::Reserve(wish) => site.shared_named(&wish.name).is_some(),
         Operation::ExtendReservation { name, .. }
         | Operation::AllowReservation { name, .. }
         | Operation::CancelReservation { name } => site.shared_named(name).is_some(),
+    }
+}
+
+/// Whether errors were set back when that was asked for. All that comes in while a change is written
+/// is decided together, and can be read at once: errors that came after the order count again.
+fn is_reset(site: &SiteRecord, asked_at: Timestamp) -> bool {
+    let reset_at = site.operator.reset.as_ref().map(|order| order.at);
+    let counted = site.recent_errors.iter().rev().take(site.consecutive_errors as usize);
+    let oldest = counted.map(|error| error.at).min();
+    reset_at.is_some_and(|at| at >= asked_at && oldest.is_none_or(|oldest| oldest >= at))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
+    use cospan_domain::machine::Machine;
+    use cospan_domain::site::SiteMachine;
+    use cospan_domain::site::command::SiteCommand;
+    use cospan_domain::site::failure::FailureClass;
+    use cospan_domain::site::parameters::SiteParameters;
+    use cospan_domain::site::state::{AttemptId, Breaker};
+    use cospan_domain::units::PerMillion;
+
+    use super::*;
+
+    fn decided(site: SiteRecord, command: SiteCommand, at: Timestamp) -> SiteRecord {
+        let parameters = SiteParameters::default();
+        let events = SiteMachine::decide(&site, &parameters, command, at).unwrap();
+        let mut site = site;
+        events.iter().for_each(|event| SiteMachine::evolve(&mut site, event));
+        site
+    }
+
+    fn error(job: u64) -> SiteCommand {
+        let (component, attempt) = (ComponentIndex(0), Attempt(1));
+        SiteCommand::RecordError {
+            attempt: AttemptId { job: JobId(job), component, attempt },
+            class: FailureClass::Site,
+            detail: Arc::from("it is not served"),
+            isolated: false,
+            jitter: PerMillion(0),
+        }
+    }
+
+    fn reset() -> SiteCommand {
+        let by = KeyName::new("alice").unwrap();
+        SiteCommand::Operate { by, what: Operation::ResetErrors }
+    }
+
+    #[test]
+    fn an_error_that_is_told_with_a_reset_and_after_it_counts_again() {
+        let (earlier, asked_at) = (Timestamp(1_000), Timestamp(2_000));
+        let site = SiteRecord::new(SiteName::new("leiden").unwrap());
+        let counted = (1..=3).fold(site, |site, job| decided(site, error(job), earlier));
+        assert!(matches!(counted.breaker, Breaker::Open { .. }));
+        let site = decided(counted.clone(), reset(), asked_at);
+        let site = decided(site, error(5), asked_at);
+        assert_eq!(site.consecutive_errors, 1);
+        assert!(is_ordered(&Operation::ResetErrors, &site, asked_at));
+        assert!(!is_ordered(&Operation::ResetErrors, &counted, asked_at), "nobody carried it out");
+        let kept = SiteRecord { operator: site.operator.clone(), ..counted };
+        assert!(
+            !is_ordered(&Operation::ResetErrors, &kept, asked_at),
+            "what was before still counts"
+        );
+        let later = asked_at + DurationMs(1);
+        assert!(!is_ordered(&Operation::ResetErrors, &site, later), "that was an earlier order");
+        let none = decided(site, reset(), later);
+        assert!(is_ordered(&Operation::ResetErrors, &none, later));
     }
 }

@@ -92,12 +92,20 @@ pub(super) fn exceeded(
 /// A failure after a site was not asked for that reason, which does not say so.
 fn untold(job: &Job, what: &Happened) -> Option<String> {
     let Happened::JobFailed { reason } = what else { return None };
-    let withheld = job.reservation.as_deref().is_some_and(|reservation| reservation.withheld);
+    let text = || format!("job {} was not told of its user's bound: {reason}", job.id);
+    let failed = matches!(job.phase, Phase::Failed { .. });
+    (failed && hides_bound(job.reservation.as_deref(), reason)).then(text)
+}
+
+/// Whether a job that had this fails for a reason that does not say what its user may hold, although
+/// a site was not asked because of that. A search that came to something, or to nothing, some time
+/// ago has no part in why its job fails later.
+fn hides_bound(reservation: Option<&Reservation>, reason: &str) -> bool {
+    let reservation = reservation.filter(|reservation| !reservation.spent);
+    let withheld = reservation.is_some_and(|reservation| reservation.withheld);
     let of_sites = ["no site ", "its sites ", "no common start "];
     let refused = of_sites.iter().any(|begin| reason.starts_with(begin));
-    let is_told = SETTINGS.iter().any(|setting| reason.contains(setting));
-    let text = || format!("job {} was not told of its user's bound: {reason}", job.id);
-    (withheld && refused && !is_told && matches!(job.phase, Phase::Failed { .. })).then(text)
+    withheld && refused && !SETTINGS.iter().any(|setting| reason.contains(setting))
 }
 
 type Held<'w> = BTreeMap<SiteName, Vec<(ReservationTag, &'w Lease)>>;
@@ -152,4 +160,61 @@ fn too_far(held: &Held<'_>, ahead: Option<DurationMs>, now: Timestamp) -> Option
     let mut leases = held.values().flatten();
     let far = leases.find(|(_, lease)| lease.span.from > latest)?;
     Some(format!("holds what begins after {}: {far:?}", latest.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::ComponentIndex;
+    use cospan_domain::reserve::{Coallocation, Part, StartWindow};
+    use cospan_domain::resources::Resources;
+
+    use super::*;
+
+    const REFUSED: &str = "no site grants a start within its window";
+
+    /// A reservation for which a site was not asked, as its user holds too much there.
+    fn withheld(spent: bool) -> Reservation {
+        let (resources, length) = (Resources::processors(2), DurationMs(1_000));
+        let sites = vec![SiteName::new("delft").unwrap()];
+        let (component, offset) = (ComponentIndex(0), DurationMs::ZERO);
+        let part = Part { component, resources, length, sites, offset };
+        let wanted = Coallocation {
+            parts: vec![part],
+            window: StartWindow::exactly(Timestamp(1_000)),
+            tolerance: DurationMs::ZERO,
+            unit: DurationMs(1_000),
+            windows_max: 1,
+            rankings: Vec::new(),
+        };
+        Reservation {
+            search: Search::new(wanted),
+            placements: Vec::new(),
+            lead: DurationMs::ZERO,
+            answers: 1,
+            asked_since: Timestamp(0),
+            spent,
+            other: None,
+            claimed: Vec::new(),
+            withheld: true,
+            notices: Default::default(),
+            split: None,
+            refusals: 0,
+        }
+    }
+
+    fn is_untold(spent: bool, reason: &str) -> bool {
+        hides_bound(Some(&withheld(spent)), reason)
+    }
+
+    #[test]
+    fn a_bound_that_keeps_a_search_from_its_end_is_told() {
+        assert!(is_untold(false, REFUSED));
+        assert!(!is_untold(false, &format!("{REFUSED}; see `{}`", SETTINGS[0])));
+        assert!(!is_untold(false, "exit code 1"));
+    }
+
+    #[test]
+    fn a_bound_that_a_later_failure_has_nothing_to_do_with_is_not() {
+        assert!(!is_untold(true, REFUSED), "what it was promised then has been lost since");
+    }
 }

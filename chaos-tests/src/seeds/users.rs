@@ -86,6 +86,7 @@ pub(super) async fn action(
             continue;
         }
         let struck = strikes_at(action, &plane_run, &known.borrow());
+        let asked_at = plane_run.plane.now();
         let (user, times) = match action {
             UserAction::Submit(number, times) => (user_of(*number, &scenario), *times),
             _ => (USERS[0], 1),
@@ -107,7 +108,8 @@ pub(super) async fn action(
         }
         known.next_deal += 1;
         for answer in answers {
-            known.complaints.extend(untrue(action, &answer, &scenario, &plane_run.plane.view()));
+            let view = plane_run.plane.view();
+            known.complaints.extend(untrue(action, &answer, &scenario, &view, asked_at));
             known.learn(action, answer, plane_run.clock.now());
         }
     }
