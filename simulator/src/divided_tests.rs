@@ -3,8 +3,9 @@
 
 use cospan_domain::acquire::{Molding, OtherShape, ReservationWish};
 use cospan_domain::job::spec::{Flexible, JobSpec, Request};
-use cospan_domain::job::state::{Job, PhaseKind};
+use cospan_domain::job::state::{Job, Phase, PhaseKind};
 use cospan_domain::reserve::StartWindow;
+use cospan_domain::units::PerMillion;
 
 use super::control_plane_run::SimEnvironment;
 use super::forward_tests::{
@@ -90,4 +91,21 @@ fn a_division_lives_through_deaths_of_the_control_plane() {
         assert!(only_ever_earlier(&promised) && promised.len() > 1, "seed {seed}: {promised:?}");
         assert_eq!(environment.world.read(held), 0, "seed {seed}: held by nobody");
     }
+}
+
+#[test]
+fn a_job_that_its_users_bound_keeps_from_any_division_is_told_so() {
+    let refused = |share| {
+        let mut environment = environment([1, 1], 1);
+        environment.settings.job.reservation_share = PerMillion(share);
+        let Story { job, .. } = run(&environment, &divided(20, false, false), &[], 1);
+        let Phase::Failed { reason, .. } = &job.phase else { panic!("{job:?}") };
+        reason.to_string()
+    };
+    let bound = refused(250_000);
+    assert!(bound.contains("have 4 for it altogether"), "{bound}");
+    assert!(bound.contains("reservations.most_share"), "{bound}");
+    let large = refused(1_000_000);
+    assert!(large.contains("have 16 for it altogether"), "{large}");
+    assert!(!large.contains("reservations.most_share"), "{large}");
 }

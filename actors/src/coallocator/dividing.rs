@@ -11,7 +11,7 @@ use cospan_domain::job::spec::Request;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{GridSite, GridSnapshot, could_take_part, place_parts};
 use cospan_domain::reserve::flexco::{AtMost, FlexPlan, MetaJob, SiteOffer, plan_any};
-use cospan_domain::reserve::quota::share_of;
+use cospan_domain::reserve::quota::{OVER_QUOTA, share_of};
 use cospan_domain::reserve::{Span, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -70,7 +70,7 @@ pub(crate) async fn would_divide(
             let is_accepted = start <= wish.window.latest;
             Ok(Division { shape, start, is_accepted, parts: plan.parts })
         }
-        Ok(JobCommand::LoseReservation { reason }) => Err(reason.to_string()),
+        Ok(JobCommand::LoseReservation { reason, .. }) => Err(reason.to_string()),
         Ok(_) | Err(_) => Err("the sites have nothing for it now, or were not heard from".into()),
     };
     Some(said)
@@ -114,17 +114,17 @@ impl CoAllocator {
 }
 
 async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Verdict {
-    let now = shared.clock.now();
+    let (now, wish) = (shared.clock.now(), job.reservation_wish());
+    let lose = |reason: String| JobCommand::LoseReservation { reason: reason.into(), wish };
     let mut meta = job.divisible(&shared.settings.job, now).ok_or(PAUSE)?;
     if meta.ready > meta.latest {
-        let reason = "its latest start has passed without a reservation".into();
-        return Ok(JobCommand::LoseReservation { reason });
+        return Ok(lose("its latest start has passed without a reservation".into()));
     }
     for _ in 0..2 {
         let free = free_times(shared, grid, Span::new(now, meta.latest + meta.longest())).await;
         let offers = offers(shared, grid, job, &free, now);
         if let Some((plan, placements)) = planned(shared, grid, job, &meta, &offers) {
-            return Ok(JobCommand::Divide { plan, placements });
+            return Ok(JobCommand::Divide { plan, placements, wish });
         }
         let waits = job.claims_first() || may_change(grid);
         match waits {
@@ -132,7 +132,9 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Verdict {
                 return Err(SHORT_PAUSE);
             }
             true => return Err(PAUSE),
-            false if fewest(&meta) > most(&offers) => return Ok(too_large(&meta, &offers)),
+            false if fewest(&meta) > most(&offers) => {
+                return Ok(lose(too_large(&meta, &offers) + over_quota(shared, grid, job)));
+            }
             // When could it be?
             false => meta.latest = meta.latest + AHEAD,
         }
@@ -140,7 +142,7 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Verdict {
     let reason = "no site that grants reservations has so much free within a week after its latest \
                   start; ask for fewer processors, or allow smaller components \
                   (min_component_size), or more of them (max_components)";
-    Ok(JobCommand::LoseReservation { reason: reason.into() })
+    Ok(lose(reason.to_owned() + over_quota(shared, grid, job)))
 }
 
 fn planned(
@@ -185,11 +187,30 @@ pub(super) fn offers(
 
 /// The most processors that a job may have at a site.
 fn allowed(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
+    let total = takes(site)?;
+    Some(total.min(share(shared, job, site).unwrap_or(total)))
+}
+
+/// The most processors that a site gives to one job.
+fn takes(site: &GridSite) -> Option<u32> {
     let shape = site.shape.as_ref()?;
-    let total = site.quota.most(&shape.total).processors.min(shape.largest_component.processors);
+    Some(site.quota.most(&shape.total).processors.min(shape.largest_component.processors))
+}
+
+/// So many of a site's processors the user of a job may hold in reservations, if that is bounded.
+fn share(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
     let is_exempt = job.reservation_wish().is_some_and(|wish| wish.exempt);
-    let share = share_of(shape.total.processors, shared.settings.job.reservation_share);
-    Some(if is_exempt { total } else { total.min(share) })
+    let total = site.shape.as_ref()?.total.processors;
+    (!is_exempt).then(|| share_of(total, shared.settings.job.reservation_share))
+}
+
+/// Added to a refusal where a site could give more than a user may hold.
+fn over_quota(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
+    let is_bound = |site: &GridSite| {
+        share(shared, job, site).zip(takes(site)).is_some_and(|(share, takes)| share < takes)
+    };
+    let mut sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
+    if sites.any(|(site, _)| is_bound(site)) { OVER_QUOTA } else { "" }
 }
 
 /// Processors of its smallest shape.
@@ -203,15 +224,14 @@ fn most(offers: &[(SiteName, AtMost)]) -> u64 {
     offers.iter().map(|(_, offer)| u64::from(offer.processors)).sum()
 }
 
-fn too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> JobCommand {
+fn too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> String {
     let names: Vec<&str> = offers.iter().map(|(name, _)| name.as_str()).collect();
     let (fewest, most) = (fewest(meta), most(offers));
     let names = if names.is_empty() { "there are none".into() } else { names.join(", ") };
-    let reason = format!(
+    format!(
         "it asks for {fewest} processors, but the sites that grant reservations, and could take \
          part, have {most} for it altogether ({names}); ask for fewer"
-    );
-    JobCommand::LoseReservation { reason: reason.into() }
+    )
 }
 
 impl Handler<Divided> for CoAllocator {

@@ -12,7 +12,8 @@ use cospan_domain::job::reservation::Outlook;
 use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
-    Acceptance, GridSite, GridSnapshot, PlacementRequest, rank_to_reserve, rank_unreserved,
+    Acceptance, GridSite, GridSnapshot, PlacementRequest, could_be_reserved, rank_to_reserve,
+    rank_unreserved,
 };
 use cospan_domain::reserve::{Ranking, Span, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -90,7 +91,7 @@ impl CoAllocator {
                 }
                 match sites_for(&self.shared, job, &grid, now) {
                     Ok(candidates) if job.ranks_sites() => to_rank.push((job.clone(), candidates)),
-                    Ok(candidates) => self.tell_sites(job.id, candidates, ctx),
+                    Ok(candidates) => self.tell_sites(job, candidates, ctx),
                     Err(later) => next = Some(next.map_or(later, |next| next.min(later))),
                 }
             }
@@ -101,11 +102,12 @@ impl CoAllocator {
         self.wake_seeking(next.map(|next| next.since(now)), ctx);
     }
 
-    fn tell_sites(&mut self, job: JobId, sites: Candidates, ctx: &mut Context<Self>) {
-        self.seeking.told.insert(job);
+    fn tell_sites(&mut self, job: &Job, sites: Candidates, ctx: &mut Context<Self>) {
+        self.seeking.told.insert(job.id);
         let Candidates { reserved: candidates, unreserved } = sites;
-        let reserve = JobCommand::Reserve { candidates, unreserved, rankings: Vec::new() };
-        self.order_job(job, reserve, Told(job), ctx);
+        let (rankings, wish) = (Vec::new(), job.reservation_wish());
+        let reserve = JobCommand::Reserve { candidates, unreserved, rankings, wish };
+        self.order_job(job.id, reserve, Told(job.id), ctx);
     }
 
     /// Sites are put in the order that each of these jobs prefers, by what they publish, before it
@@ -129,7 +131,8 @@ impl CoAllocator {
             for (job, sites, owed) in jobs {
                 let Candidates { reserved: mut candidates, unreserved } = sites;
                 let rankings = rank(&shared, &job, &mut candidates, &free);
-                let reserve = JobCommand::Reserve { candidates, unreserved, rankings };
+                let wish = job.reservation_wish();
+                let reserve = JobCommand::Reserve { candidates, unreserved, rankings, wish };
                 if let Some(addr) = shared.job_actor(job.id).await {
                     let _ = addr.send(Order(reserve)).await;
                 }
@@ -232,7 +235,8 @@ impl Candidates {
         let ranked = requests.map(|request| {
             let Some(request) = request else { return (Vec::new(), Vec::new()) };
             let reserved = rank_to_reserve(&request, grid);
-            let claimed = without && reserved.is_empty();
+            // What a site could promise that takes nothing now is not claimed elsewhere meanwhile.
+            let claimed = without && reserved.is_empty() && !could_be_reserved(&request, grid);
             (reserved, if claimed { rank_unreserved(&request, grid) } else { Vec::new() })
         });
         let (reserved, unreserved) = ranked.unzip();

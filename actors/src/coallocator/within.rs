@@ -126,7 +126,8 @@ impl CoAllocator {
                 }
                 Verdict::Fail(reason) => {
                     self.within.told.insert(id, Vec::new());
-                    let command = JobCommand::LoseReservation { reason };
+                    let wish = job.reservation_wish();
+                    let command = JobCommand::LoseReservation { reason, wish };
                     self.order_job(id, command, Told(id), ctx);
                 }
                 Verdict::Wait(until) => next = next.into_iter().chain(until).min(),

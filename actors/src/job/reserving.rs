@@ -94,10 +94,14 @@ fn request(
 /// Whether what all sites granted is not to be kept, as one of them takes no jobs any more. One that
 /// is silent is asked.
 fn is_closed(actor: &JobActor, ask: &Ask) -> bool {
-    let owned = actor.job().reservation.as_deref().and_then(Reservation::asking);
+    let reservation = actor.job().reservation.as_deref();
+    let owned = reservation.and_then(Reservation::asking);
     let held = owned.into_iter().flat_map(|search| search.owned().map(|owned| &owned.site));
+    // Nothing is placed where components are to be claimed and none is taken, either.
+    let claimed = reservation.into_iter().flat_map(|reservation| &reservation.claimed);
+    let claimed = claimed.map(|claimed| &claimed.placement.site);
     let keeps = matches!(ask, Ask::Check { .. } | Ask::Confirm { .. });
-    keeps && held.chain([ask.site()]).any(|site| turns_away(&actor.shared, site))
+    keeps && held.chain(claimed).chain([ask.site()]).any(|site| turns_away(&actor.shared, site))
 }
 
 fn turns_away(shared: &Shared, name: &SiteName) -> bool {

@@ -38,6 +38,8 @@ pub enum JobCommand {
         unreserved: Vec<Vec<Placement>>,
         /// By component: how the sites were put in order, if the job says by what.
         rankings: Vec<Ranking>,
+        /// What was to be promised to it when that was found.
+        wish: Option<ReservationWish>,
     },
     /// It is flexible and wants a reservation: sites could hold these parts of it.
     Divide {
@@ -46,6 +48,8 @@ pub enum JobCommand {
         plan: FlexPlan,
         /// By part: where it would go.
         placements: Vec<Placement>,
+        /// What was to be promised to it when that was found.
+        wish: Option<ReservationWish>,
     },
     /// A site answered a question about a reservation.
     ReservationAnswered {
@@ -68,6 +72,8 @@ pub enum JobCommand {
     LoseReservation {
         /// Why, for people.
         reason: Arc<str>,
+        /// What was to be promised to it when that was found.
+        wish: Option<ReservationWish>,
     },
     /// A site does not hold what it promised to one of its components any more.
     ReservationGone {

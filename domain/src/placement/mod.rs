@@ -54,7 +54,7 @@ pub use reach::{MissingLink, missing_link};
 pub use reason::{Observer, Outcome, Reason, Recorder, Refusal, Silent, SiteVerdict};
 pub use remaining::Remaining;
 pub use request::{ComponentRequest, PlacementRequest};
-pub use reserving::{place_within, rank_to_reserve, rank_unreserved};
+pub use reserving::{could_be_reserved, place_within, rank_to_reserve, rank_unreserved};
 pub use submission::{Unplaceable, can_ever_be_placed, closed_site, may_try_out};
 
 #[cfg(test)]

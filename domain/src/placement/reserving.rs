@@ -27,6 +27,14 @@ pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<P
     rank_empty(request, grid, false)
 }
 
+/// Whether a site that grants reservations could hold a request of one component, though it may take
+/// nothing now.
+pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
+    let open = |site: &GridSite| GridSite { acceptance: Acceptance::Open, ..site.clone() };
+    let sites = grid.sites().iter().map(open).collect();
+    !rank_to_reserve(request, &grid.with_sites(sites)).is_empty()
+}
+
 fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> Vec<Placement> {
     // A site promises what its own partition has, and that only.
     let serves = |site: &GridSite| {

@@ -3,6 +3,11 @@
 use super::timeline::Span;
 use crate::units::{PerMillion, Timestamp};
 
+/// Added to a refusal for which what a user may hold is a reason.
+pub const OVER_QUOTA: &str = "; a user may hold only a part of a site in reservations at a time \
+                              (`reservations.most_share`): ask for fewer processors or another \
+                              time, give another reservation back, or ask an operator";
+
 /// Processors that somebody holds at a site for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldFor {

@@ -1,7 +1,7 @@
 //! Where scenes are played: a few sites, links between all of them, and one or several runs of the control plane of
 //! a control plane that nothing disturbs but what the scene is about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
 use cospan_actors::settings::Settings;
@@ -43,6 +43,8 @@ pub(super) struct Stage {
     pub(super) ways: BTreeMap<(SiteName, SiteName), DurationMs>,
     /// What local users submit, by number of the site.
     pub(super) locals: Vec<(usize, LocalJob)>,
+    /// Sites that grant reservations, by number.
+    pub(super) granting: BTreeSet<usize>,
     /// How wrappers behave.
     pub(super) pace: Pace,
     /// Seed of all chance on the stage.
@@ -72,8 +74,9 @@ impl Stage {
         let settings = Settings { links, ..default_settings() };
         let pace =
             Pace { gate_max: DurationMs::ZERO, launch_max: DurationMs::ZERO, ..Pace::default() };
-        let (files, locals, ways, fault_rates) = Default::default();
-        Ok(Self { sites, files, settings, hints: true, fault_rates, ways, locals, pace, seed })
+        let (files, locals, granting, ways, fault_rates) = Default::default();
+        let hints = true;
+        Ok(Self { sites, files, settings, hints, fault_rates, ways, locals, granting, pace, seed })
     }
 
     /// A file of this size at these sites, by number.
@@ -98,7 +101,7 @@ impl Stage {
                 discipline: Discipline::Fcfs,
                 local_jobs: locals.map(|(_, job)| *job).collect(),
                 queues: false,
-                reserves: false,
+                reserves: self.granting.contains(&number),
                 files: here.map(|(path, content, _)| (path.clone(), *content)).collect(),
             }
         };

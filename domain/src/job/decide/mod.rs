@@ -36,7 +36,7 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Vec<JobEvent>, Rejection> {
     let mut draft = Draft::new(job, parameters, now, &command);
-    if job.held.is_some() && !works_on_held(&command) {
+    if job.held.is_some() && !works_on_held(&command) || rests_on_another_wish(job, &command) {
         return Err(Rejection::Stale);
     }
     route(&mut draft, command)?;
@@ -59,11 +59,22 @@ fn works_on_held(command: &JobCommand) -> bool {
     )
 }
 
+/// Whether what was found for a job is for a start that its user does not want any more: nobody has
+/// looked yet what there is for the one that is wanted now.
+fn rests_on_another_wish(job: &Job, command: &JobCommand) -> bool {
+    match command {
+        JobCommand::Reserve { wish, .. }
+        | JobCommand::Divide { wish, .. }
+        | JobCommand::LoseReservation { wish, .. } => *wish != job.reservation_wish(),
+        _ => false,
+    }
+}
+
 fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
     match command {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
         JobCommand::Place { placements, by } => orders::place(draft, placements, by),
-        JobCommand::Reserve { candidates, unreserved, rankings } => {
+        JobCommand::Reserve { candidates, unreserved, rankings, .. } => {
             reserving::seek(draft, candidates, &unreserved, &rankings)
         }
         JobCommand::ReservationAnswered { question, outcome } => {
@@ -72,7 +83,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::WithholdReservation { question, most, next } => {
             reserving::withhold(draft, question, most, next)
         }
-        JobCommand::Divide { plan, placements } => divide::divide(draft, &plan, placements),
+        JobCommand::Divide { plan, placements, .. } => divide::divide(draft, &plan, placements),
         JobCommand::DivideAnew { plan, placements, freed } => {
             divide::anew(draft, &plan, placements, freed)
         }
@@ -104,7 +115,7 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
             orders::output_registered(draft, component, output)
         }
         JobCommand::Promote { to } => orders::promote(draft, to),
-        JobCommand::LoseReservation { reason } => orders::lose_reservation(draft, reason),
+        JobCommand::LoseReservation { reason, .. } => orders::lose_reservation(draft, reason),
         JobCommand::GiveUpPlacement { tries } => orders::give_up_placement(draft, tries),
         JobCommand::LeaveSite(site) => abort::leave_site(draft, &site),
         JobCommand::SetPriority(priority, by) => orders::set_priority(draft, priority, by),

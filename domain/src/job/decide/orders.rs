@@ -12,15 +12,14 @@ use crate::job::event::Happened;
 use crate::job::spec::{Priority, Request};
 use crate::job::state::{AbortCause, Collected, Job, Phase};
 use crate::placed::{PlacedBy, Placement};
-use crate::units::DurationMs;
+use crate::units::{DurationMs, Timestamp};
 
 pub(super) fn place(
     draft: &mut Draft<'_>,
     placements: Vec<Placement>,
     by: Option<PlacedBy>,
 ) -> Result<(), Rejection> {
-    let waits = matches!(draft.job.phase, Phase::Queued { .. }) && draft.job.frozen_by.is_none();
-    if !waits || draft.job.is_being_promised() || !is_whole(&draft.job, &placements) {
+    if !takes_offer(&draft.job, draft.now) || !is_whole(&draft.job, &placements) {
         return Err(Rejection::Stale);
     }
     let times = placements.iter().map(|placement| placement.transfer_time);
@@ -33,6 +32,14 @@ pub(super) fn place(
         draft.emit(Happened::ClaimBegun);
     }
     Ok(())
+}
+
+/// Whether it still waits for what is offered to it: its user may have said meanwhile that it is to
+/// be promised a start, or wants none before a later time.
+fn takes_offer(job: &Job, now: Timestamp) -> bool {
+    let is_time = job.reservation_wish().is_none_or(|wish| wish.window.earliest <= now);
+    let waits = job.waits_within() || (job.waits_for_claim().is_some() && is_time);
+    waits && job.frozen_by.is_none() && !job.is_being_promised()
 }
 
 /// Whether every component has its place, or a flexible request is split up to the last
@@ -137,7 +144,8 @@ pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), Rejecti
 }
 
 pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(), Rejection> {
-    if !matches!(draft.job.phase, Phase::Queued { .. }) {
+    // Who is to be promised a start by now was not tried for that.
+    if draft.job.waits_for_claim().is_none() {
         return Err(Rejection::Stale);
     }
     if draft.job.claims_first() {

@@ -10,6 +10,7 @@ use crate::job::spec::Request;
 use crate::job::state::{AbortCause, Component, Job, Phase, Reservation, Unreserved};
 use crate::placed::Placement;
 use crate::reserve::coallocation::largest_first;
+use crate::reserve::quota::OVER_QUOTA;
 use crate::reserve::{
     Ask, Coallocation, Failure, Outcome, Part, Ranking, Serial, Standing, StartWindow,
 };
@@ -22,10 +23,6 @@ pub(super) const UNIT: DurationMs = DurationMs(1_000);
 const RANKED_PARTS_MAX: usize = 16;
 /// Of several parts so many sites of each.
 const RANKED_SITES_MAX: usize = 8;
-/// Added to a refusal where a site was not asked.
-const OVER_QUOTA: &str = "; a user may hold only a part of a site in reservations at a time \
-                          (`reservations.most_share`): ask for fewer processors or another time, \
-                          give another reservation back, or ask an operator";
 
 /// Begins to ask, if there is anybody to ask and it is not too late.
 pub(super) fn seek(
@@ -203,7 +200,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         Standing::Asks(_) => {}
         // Frozen, it is placed once it is thawed.
         Standing::Confirmed if draft.job.frozen_by.is_some() => {}
-        Standing::Confirmed if has_ended(reservation, draft.now) => {
+        Standing::Confirmed if reservation.has_ended(draft.now) => {
             // What is to take its place may still be granted.
             if reservation.moving().is_none() {
                 draft.emit(Happened::JobRequeued { not_before: draft.now });
@@ -251,12 +248,6 @@ pub(super) fn gone(
     let detail = format!("site {site} does not hold its reservation any more").into();
     abort::abort(draft, AbortCause::ClaimLost { component, detail });
     Ok(())
-}
-
-/// Whether something of what was promised is over: its job was frozen for so long.
-fn has_ended(reservation: &Reservation, now: Timestamp) -> bool {
-    let placements = reservation.placements().unwrap_or_default();
-    placements.iter().filter_map(|p| p.acquisition.promised()).any(|promised| promised.to <= now)
 }
 
 /// The round begins at the sites that promised it.

@@ -80,7 +80,10 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             job.promoted = by.is_none();
         }
         Happened::JobFrozen { by } => job.frozen_by = Some(by.clone()),
-        Happened::JobThawed { .. } => job.frozen_by = None,
+        Happened::JobThawed { .. } => {
+            job.frozen_by = None;
+            reservations::doubt(job, at);
+        }
         Happened::JobHeld { reason } => job.held = Some(reason.clone()),
         Happened::JobReleased { .. } => job.held = None,
         Happened::JobFinished => job.phase = Phase::Finished { at },

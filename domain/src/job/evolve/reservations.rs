@@ -1,7 +1,7 @@
 //! What a job asks sites to reserve, and what comes of it.
 
 use crate::job::event::Happened;
-use crate::job::state::{Job, NoticeKind, Reservation, Wish};
+use crate::job::state::{Job, NoticeKind, Phase, Reservation, Wish};
 use crate::reserve::Search;
 use crate::units::Timestamp;
 
@@ -67,6 +67,18 @@ pub(super) fn stay(job: &mut Job, what: &Happened, at: Timestamp) {
     if matches!(what, Happened::ClaimBegun | Happened::ComponentsClaimed { .. }) {
         job.reservation.iter_mut().for_each(|reservation| reservation.stay(at));
     }
+}
+
+/// What was confirmed while it was frozen is long ago: its sites are asked once more whether they
+/// hold it before it is placed there.
+pub(super) fn doubt(job: &mut Job, at: Timestamp) {
+    let is_placed = match job.phase {
+        Phase::Queued { .. } => false,
+        Phase::Placed { .. } => true,
+        _ => return,
+    };
+    let held = job.reservation.iter_mut().filter(|reservation| !reservation.spent);
+    held.for_each(|reservation| reservation.doubt(is_placed, at));
 }
 
 /// What is left of it goes back to the sites.

@@ -151,6 +151,28 @@ impl Reservation {
         self.asked_since = now;
     }
 
+    /// Sites have confirmed it some time ago, or what is to take its place, if the job is placed:
+    /// they are asked again. Nobody is asked about what has ended.
+    pub(super) fn doubt(&mut self, is_placed: bool, now: Timestamp) {
+        let ended = !is_placed && self.has_ended(now);
+        let other = self.other.as_mut().filter(|other| other.wish.is_some());
+        let search = match is_placed {
+            true => other.map(|other| &mut other.search),
+            false => Some(&mut self.search),
+        };
+        let confirmed = search.filter(|search| !ended && search.standing() == Standing::Confirmed);
+        if let Some(search) = confirmed {
+            search.confirm_again();
+            self.asked_since = now;
+        }
+    }
+
+    /// Whether something of what was promised is over: its job was frozen for so long.
+    pub(super) fn has_ended(&self, now: Timestamp) -> bool {
+        let placements = self.placements().unwrap_or_default();
+        placements.iter().filter_map(|p| p.acquisition.promised()).any(|it| it.to <= now)
+    }
+
     /// None takes its place any more.
     pub(super) fn stay(&mut self, now: Timestamp) {
         let other = self.other.as_mut().map(|other| &mut other.search);

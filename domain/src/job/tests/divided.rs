@@ -20,9 +20,9 @@ const MINUTE: DurationMs = DurationMs::from_secs(60);
 type Told = Result<Vec<&'static str>, Rejection>;
 
 /// Where parts would go: at a site so many.
-type Parts<'a> = &'a [(usize, u32)];
+pub(super) type Parts<'a> = &'a [(usize, u32)];
 
-fn placements(parts: Parts<'_>) -> Vec<Placement> {
+pub(super) fn placements(parts: Parts<'_>) -> Vec<Placement> {
     let place = |(at, count): &(usize, u32)| Placement {
         site: site(*at),
         sources: Vec::new(),
@@ -36,7 +36,7 @@ fn placements(parts: Parts<'_>) -> Vec<Placement> {
 impl Story {
     /// A job of six processors for an hour, or three for two hours, with an overhead of a fifth,
     /// and two sites of four.
-    fn divided(flexible: bool) -> Self {
+    pub(super) fn divided(flexible: bool) -> Self {
         let mut story = Self::flexible(1, HOUR + HOUR, 2, flexible);
         let mut spec = (*story.world.job.spec).clone();
         spec.request = Request::Flexible(Flexible::default());
@@ -58,7 +58,8 @@ impl Story {
 
     fn divide(&mut self, after: DurationMs, parts: Parts<'_>) -> Told {
         let (plan, placements) = (self.plan(0, after, parts), placements(parts));
-        self.world.tell(JobCommand::Divide { plan, placements })
+        let wish = self.world.job.reservation_wish();
+        self.world.tell(JobCommand::Divide { plan, placements, wish })
     }
 
     fn divide_anew(&mut self, shape: usize, after: DurationMs, parts: Parts<'_>) -> Told {
@@ -192,7 +193,8 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
     }
     let plan = story.plan(0, HOUR, &[(0, 4), (1, 2)]);
     let elsewhere = placements(&[(1, 4), (0, 2)]);
-    let told = story.world.tell(JobCommand::Divide { plan, placements: elsewhere });
+    let wish = story.world.job.reservation_wish();
+    let told = story.world.tell(JobCommand::Divide { plan, placements: elsewhere, wish });
     assert_eq!(told, Err(Rejection::Stale));
     let mut story = Story::promised(true);
     for (shape, after) in [(0, HOUR), (2, DurationMs::ZERO), (0, HOUR + MINUTE)] {

@@ -2,6 +2,7 @@
 
 mod abandon;
 mod accounting;
+mod changed;
 mod claims;
 mod common_start;
 mod cost;

@@ -107,7 +107,8 @@ impl Story {
         let mut candidates = vec![sites; self.components];
         let rankings = self.rank(&mut candidates);
         let unreserved = Vec::new();
-        self.world.tell(JobCommand::Reserve { candidates, unreserved, rankings })
+        let wish = self.world.job.reservation_wish();
+        self.world.tell(JobCommand::Reserve { candidates, unreserved, rankings, wish })
     }
 
     pub(super) fn question(&self) -> Option<(u32, Ask)> {

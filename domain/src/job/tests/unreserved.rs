@@ -33,6 +33,7 @@ fn story(unreserved: bool) -> (Story, Result<Vec<&'static str>, Rejection>) {
         candidates: vec![vec![at(0)], Vec::new()],
         unreserved: vec![Vec::new(), vec![at(7), at(8)]],
         rankings: Vec::new(),
+        wish: story.world.job.reservation_wish(),
     });
     (story, told)
 }
@@ -66,8 +67,8 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
     let candidates = vec![Vec::new(), Vec::new()];
     let unreserved = vec![vec![at(7)], vec![at(7)]];
     story.world.job.phase = Phase::Queued { since: story.world.now, not_before: Timestamp(0) };
-    let told =
-        story.world.tell(JobCommand::Reserve { candidates, unreserved, rankings: Vec::new() });
+    let (rankings, wish) = (Vec::new(), story.world.job.reservation_wish());
+    let told = story.world.tell(JobCommand::Reserve { candidates, unreserved, rankings, wish });
     assert_eq!(told.unwrap(), ["JobFailed"]);
 }
 

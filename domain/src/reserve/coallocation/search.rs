@@ -221,6 +221,13 @@ impl Search {
         }
     }
 
+    /// What was confirmed is confirmed once more: that was long ago.
+    pub fn confirm_again(&mut self) {
+        if self.step == Step::Confirmed {
+            self.step = Step::Confirm { left: self.all_held() };
+        }
+    }
+
     /// What is to be done next. It follows from the state alone.
     pub fn standing(&self) -> Standing {
         let last = |left: &[Reserved], ask: fn(SiteName, Serial) -> Ask| {

@@ -306,7 +306,7 @@ impl Search {
     }
 
     /// The first part's last: they are asked about from the end.
-    fn all_held(&self) -> Vec<Reserved> {
+    pub(super) fn all_held(&self) -> Vec<Reserved> {
         self.held.iter().flatten().rev().cloned().collect()
     }
 

@@ -1,0 +1,238 @@
+//! Starts that are promised, while users and operators change their minds: about a job whose sites
+//! have confirmed all, about what it is to be promised, about the site that it would be promised at.
+
+use anyhow::Result;
+use cospan_actors::api::command::Ask;
+use cospan_domain::acquire::ReservationWish;
+use cospan_domain::ids::{JobId, SiteName};
+use cospan_domain::job::event::Happened;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::{Job, Phase, PhaseKind, Reservation};
+use cospan_domain::reserve::{Standing, StartWindow};
+use cospan_domain::site::command::Operation;
+use cospan_domain::units::{DurationMs, Timestamp};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::stage::{BEGINS, Scene, Stage, site_name};
+use cospan_simulator::call_faults::FaultRates;
+use cospan_simulator::jobs::job;
+use cospan_simulator::world::cluster::LocalJob;
+use cospan_simulator::world::ledger::Deed;
+
+const MINUTE: DurationMs = DurationMs::from_secs(60);
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+const DAY: DurationMs = DurationMs::from_secs(86_400);
+/// The earliest start that is wanted comes so long after a scene begins.
+const LATER: DurationMs = DurationMs::from_secs(4 * 3_600);
+
+pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
+    match chance.random_range(0..4) {
+        0 => thawed(chance),
+        1 => moved_and_thawed(chance),
+        2 => changed_while_offered(chance),
+        _ => closed_for_a_while(chance),
+    }
+}
+
+/// A job that wants this to be promised.
+fn wanting(wish: ReservationWish) -> Result<JobSpec> {
+    let mut spec = job(&[2], MINUTE, MINUTE, 0)?;
+    spec.run.reservation = Some(wish);
+    Ok(spec)
+}
+
+/// A start so long after the scene begins, or up to two hours later.
+fn start(after: DurationMs) -> ReservationWish {
+    let window = StartWindow::new(BEGINS + after, BEGINS + after + HOUR + HOUR);
+    ReservationWish { window, ..ReservationWish::default() }
+}
+
+/// An order that closes a site to what is new, and one that opens it again.
+fn closing(chance: &mut StdRng) -> (Operation, Operation) {
+    let (from, until) = (BEGINS, BEGINS + DAY);
+    let window = Operation::SetWindow { from, until, reason: "new disks".into() };
+    match chance.random_range(0..4) {
+        0 => (Operation::Drain, Operation::Undrain),
+        1 => (Operation::Freeze, Operation::Thaw),
+        2 => (window, Operation::RemoveWindow { from }),
+        _ => (Operation::Force { usable: false, until }, Operation::Unforce),
+    }
+}
+
+async fn order(scene: &Scene, site: usize, order: Operation) -> Result<()> {
+    scene.ask(Ask::Site(site_name(site)?, order)).await?;
+    Ok(())
+}
+
+fn waits(job: &Job) -> bool {
+    matches!(job.phase, Phase::Queued { .. })
+}
+
+/// Whether all of its sites have confirmed what it wants, and it is not placed there yet.
+fn is_confirmed(job: &Job) -> bool {
+    let reservation = job.reservation.as_deref().filter(|reservation| !reservation.spent);
+    let is_so = |held: &Reservation| {
+        let beside = held.other.as_ref().map(|other| &other.search);
+        beside.unwrap_or(&held.search).standing() == Standing::Confirmed
+    };
+    reservation.is_some_and(is_so)
+}
+
+fn told(scene: &Scene, job: JobId, name: &str) -> bool {
+    let told = scene.told_of(job);
+    told.iter().flat_map(|(_, events)| events).any(|event| event.what.name() == name)
+}
+
+/// The sites of a job as it was placed since a moment, in order.
+fn placed_since(scene: &Scene, job: JobId, since: Timestamp) -> Vec<SiteName> {
+    let told = scene.told_of(job).into_iter().filter(|(at, _)| *at >= since);
+    let placed = told.flat_map(|(_, events)| events).filter_map(|event| match event.what {
+        Happened::JobPlaced { placements, .. } => placements.first().map(|p| p.site.clone()),
+        _ => None,
+    });
+    placed.collect()
+}
+
+fn began_at(scene: &Scene) -> Vec<Timestamp> {
+    scene.plane_run.world.read(|world| {
+        let entries = world.ledger().entries().iter();
+        entries.filter(|entry| entry.deed == Deed::Began).map(|entry| entry.at).collect()
+    })
+}
+
+/// Waits until a job has finished, and checks that its payload began once, and when it was to.
+async fn begins_in_time(scene: &Scene, id: JobId, wish: ReservationWish) -> Result<()> {
+    let starts = wish.window;
+    scene.until_ended(&[id]).await?;
+    let job = scene.job(id)?;
+    scene.same("the end", job.phase.kind(), PhaseKind::Finished);
+    let began = began_at(scene);
+    let right = matches!(began[..], [at] if starts.contains(at));
+    scene.check(right, || format!("it began at {began:?}, and not within {starts:?}"));
+    Ok(())
+}
+
+/// Calls take their time, so that something can come between two of them.
+fn slow_ways(stage: &mut Stage) {
+    stage.fault_rates = FaultRates { way_max: DurationMs(2_000), ..FaultRates::default() };
+}
+
+/// A job is frozen while its site confirms, and the site closes before it is thawed: it is placed
+/// there only once the site is open again.
+fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    stage.granting.insert(0);
+    slow_ways(&mut stage);
+    let (close, open) = closing(chance);
+    stage.play(move |scene| async move {
+        let id = scene.submit(wanting(start(LATER))?).await?;
+        scene.until(MINUTE, |scene| told(scene, id, "ReservationSought")).await?;
+        scene.ask(Ask::Freeze(vec![id])).await?;
+        scene.until(MINUTE, |scene| scene.job(id).is_ok_and(|job| is_confirmed(&job))).await?;
+        scene.check(waits(&*scene.job(id)?), || "it was placed although it is frozen".into());
+        order(&scene, 0, close).await?;
+        scene.pass(MINUTE).await;
+        let thawed = scene.now();
+        scene.ask(Ask::Thaw(vec![id])).await?;
+        scene.pass(HOUR).await;
+        scene.same("sites while its own is closed", placed_since(&scene, id, thawed), Vec::new());
+        order(&scene, 0, open).await?;
+        begins_in_time(&scene, id, start(LATER)).await
+    })
+}
+
+/// The same for a job that has a promise, and is frozen while another start is confirmed: it keeps
+/// what it had.
+fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    stage.granting.insert(0);
+    slow_ways(&mut stage);
+    stage.play(move |scene| async move {
+        let id = scene.submit(wanting(start(LATER))?).await?;
+        scene.until(MINUTE, |scene| told(scene, id, "JobPlaced")).await?;
+        let wish = Some(start(LATER + LATER));
+        scene.ask(Ask::ChangeReservation { job: id, wish }).await?;
+        scene.ask(Ask::Freeze(vec![id])).await?;
+        scene.until(MINUTE, |scene| scene.job(id).is_ok_and(|job| is_confirmed(&job))).await?;
+        order(&scene, 0, Operation::Freeze).await?;
+        scene.pass(MINUTE).await;
+        let thawed = scene.now();
+        scene.ask(Ask::Thaw(vec![id])).await?;
+        scene.pass(HOUR).await;
+        scene.same("sites while its own is closed", placed_since(&scene, id, thawed), Vec::new());
+        order(&scene, 0, Operation::Thaw).await?;
+        begins_in_time(&scene, id, start(LATER)).await
+    })
+}
+
+/// Processors become idle for a job at the moment at which its user wants a start promised instead:
+/// what was offered meanwhile is not taken.
+fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    stage.granting.insert(0);
+    let (at, run_time) = (BEGINS, HOUR);
+    stage.locals.push((0, LocalJob { at, processors: 4, run_time, estimate: run_time }));
+    stage.fault_rates = FaultRates { sync_max: DurationMs(1_000_000), ..FaultRates::default() };
+    let claims_first = ReservationWish { reserve_after: Some(DAY), ..start(DurationMs::ZERO) };
+    let lead = DurationMs(chance.random_range(1..=1_000));
+    stage.play(move |scene| async move {
+        let id = scene.submit(wanting(claims_first)?).await?;
+        scene.plane_run.until(BEGINS + HOUR - lead).await;
+        let wish = Some(start(LATER));
+        scene.ask(Ask::ChangeReservation { job: id, wish }).await?;
+        begins_in_time(&scene, id, start(LATER)).await
+    })
+}
+
+/// The only site that grants reservations takes nothing for a while, and another one grants none:
+/// a job that may be claimed there in part waits for the first, as nothing would be promised else.
+fn closed_for_a_while(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4, 4], chance.random())?;
+    stage.granting.insert(0);
+    let (close, open) = closing(chance);
+    let wish = ReservationWish { unreserved: true, ..start(LATER) };
+    stage.play(move |scene| async move {
+        order(&scene, 0, close).await?;
+        let id = scene.submit(wanting(wish)?).await?;
+        scene.pass(HOUR).await;
+        let phase = scene.job(id)?.phase.clone();
+        scene.check(matches!(phase, Phase::Queued { .. }), || format!("it is {phase:?}"));
+        order(&scene, 0, open).await?;
+        begins_in_time(&scene, id, wish).await
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn holds(play: fn(&mut StdRng) -> Result<Vec<String>>) {
+        for seed in 0..8 {
+            let wrong = play(&mut StdRng::seed_from_u64(seed)).unwrap();
+            assert_eq!(wrong, Vec::<String>::new(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_thawed_job_is_not_placed_where_a_site_takes_nothing() {
+        holds(thawed);
+    }
+
+    #[test]
+    fn a_thawed_job_keeps_its_promise_if_the_site_of_another_takes_nothing() {
+        holds(moved_and_thawed);
+    }
+
+    #[test]
+    fn a_job_that_is_to_be_promised_a_start_takes_no_offer_made_before() {
+        holds(changed_while_offered);
+    }
+
+    #[test]
+    fn a_job_waits_for_the_site_that_would_promise_and_is_closed() {
+        holds(closed_for_a_while);
+    }
+}

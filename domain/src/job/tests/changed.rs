@@ -1,0 +1,128 @@
+//! Users who change their minds about a promised start, while others decide on what they said before.
+
+use super::divided::placements;
+use super::reservations::Story;
+use super::world::key;
+use crate::acquire::ReservationWish;
+use crate::job::command::{JobCommand, Rejection};
+use crate::job::state::{PhaseKind, Wish};
+use crate::reserve::{Ask, Outcome, StartWindow};
+use crate::units::DurationMs;
+
+const HOUR: DurationMs = DurationMs::from_secs(3_600);
+
+impl Story {
+    fn told(&mut self, command: JobCommand) -> Result<Vec<&'static str>, Rejection> {
+        self.world.tell(command)
+    }
+
+    /// A job that is to start between one and two hours from now, and waits for its site to say
+    /// that it keeps what it granted.
+    fn asking_for_the_last_time() -> Self {
+        let mut story = Self::new(1, HOUR, 1);
+        story.seek().unwrap();
+        while let Some((question, ask)) = story.question() {
+            if matches!(ask, Ask::Confirm { .. }) {
+                break;
+            }
+            let outcome = story.outcome(&ask);
+            story.tell(question, outcome).unwrap();
+        }
+        story
+    }
+}
+
+#[test]
+fn what_was_confirmed_while_a_job_was_frozen_is_asked_for_again_once_it_is_thawed() {
+    for is_kept in [true, false] {
+        let mut story = Story::asking_for_the_last_time();
+        story.told(JobCommand::Freeze(key())).unwrap();
+        story.ask_all();
+        assert_eq!(story.question(), None, "all is confirmed");
+        story.world.now = story.world.now + DurationMs::from_secs(600);
+        assert_eq!(story.told(JobCommand::Thaw(key())).unwrap(), ["JobThawed"]);
+        assert_eq!(story.world.phase(), PhaseKind::Queued, "its site may take nothing any more");
+        let (question, ask) = story.question().unwrap();
+        assert!(matches!(ask, Ask::Confirm { .. }), "{ask:?}");
+        let lost = Outcome::Lost { next: None };
+        let outcome = if is_kept { story.outcome(&ask) } else { lost };
+        let events = story.tell(question, outcome).unwrap();
+        let expected = match is_kept {
+            true => vec!["ReservationAnswered", "JobPlaced"],
+            false => vec!["ReservationAnswered", "JobRequeued"],
+        };
+        assert_eq!(events, expected);
+    }
+}
+
+#[test]
+fn another_start_that_was_confirmed_for_a_frozen_job_is_asked_for_again() {
+    let mut story = Story::new(1, HOUR, 1);
+    story.seek().unwrap();
+    story.ask_all();
+    story.change(HOUR + HOUR, HOUR).unwrap();
+    story.told(JobCommand::Freeze(key())).unwrap();
+    story.ask_all();
+    assert_eq!(story.told(JobCommand::Thaw(key())).unwrap(), ["JobThawed"]);
+    let (question, ask) = story.question().unwrap();
+    assert!(matches!(ask, Ask::Confirm { .. }), "{ask:?}");
+    let before = story.world.job.promised_start();
+    story.tell(question, Outcome::Lost { next: None }).unwrap();
+    story.ask_all();
+    assert_eq!(story.world.phase(), PhaseKind::Placed);
+    assert_eq!(story.world.job.promised_start(), before, "it keeps what it had");
+}
+
+/// A job for which processors are claimed first, and is to start within three hours.
+fn claiming() -> Story {
+    let mut story = Story::new(1, HOUR, 1);
+    let now = story.world.now;
+    let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
+    let wish = ReservationWish { window, reserve_after: Some(HOUR), ..Default::default() };
+    story.world.job.wish = Wish::Changed(wish);
+    story
+}
+
+#[test]
+fn an_offer_made_before_its_user_wanted_a_promise_is_not_taken() {
+    let place = JobCommand::Place { placements: placements(&[(0, 1)]), by: None };
+    let give_up = JobCommand::GiveUpPlacement { tries: 3 };
+    let mut story = claiming();
+    story.change(DurationMs::ZERO, HOUR).unwrap();
+    assert_eq!(story.told(place.clone()), Err(Rejection::Stale), "sites are to be asked");
+    assert_eq!(story.told(give_up), Err(Rejection::Stale), "nobody has asked them");
+    let mut story = claiming();
+    let wish = story.world.job.reservation_wish().unwrap();
+    let window = StartWindow::new(wish.window.earliest + HOUR, wish.window.latest);
+    let wish = Some(ReservationWish { window, ..wish });
+    story.told(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
+    assert_eq!(story.told(place.clone()), Err(Rejection::Stale), "it is too early for it now");
+    assert!(claiming().told(place).is_ok());
+}
+
+#[test]
+fn what_was_found_for_another_start_decides_nothing() {
+    let mut story = Story::new(1, HOUR, 1);
+    let wish = story.world.job.reservation_wish();
+    let nowhere = |wish| JobCommand::Reserve {
+        candidates: vec![Vec::new()],
+        unreserved: vec![Vec::new()],
+        rankings: Vec::new(),
+        wish,
+    };
+    story.change(HOUR, HOUR).unwrap();
+    assert_eq!(
+        story.told(nowhere(wish)),
+        Err(Rejection::Stale),
+        "some site may turn up until then"
+    );
+    let wish = story.world.job.reservation_wish();
+    assert_eq!(story.told(nowhere(wish)).unwrap(), ["JobFailed"]);
+    let mut story = Story::divided(false);
+    let wish = story.world.job.reservation_wish();
+    story.change(HOUR, HOUR).unwrap();
+    let lose = |wish| JobCommand::LoseReservation { reason: "nothing is free".into(), wish };
+    assert_eq!(story.told(lose(wish)), Err(Rejection::Stale));
+    let wish = story.world.job.reservation_wish();
+    assert_eq!(story.told(lose(wish)).unwrap(), ["JobFailed"]);
+}
