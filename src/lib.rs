@@ -17,6 +17,7 @@ mod memory;
 pub mod quickstart;
 mod sbatch;
 pub mod serve;
+mod signals;
 pub mod simulate;
 mod testbed;
 pub mod uploads;

@@ -16,6 +16,7 @@ mod roles;
 mod runners;
 mod scene;
 mod scripts;
+mod signals;
 mod silence;
 mod uploads;
 mod words;

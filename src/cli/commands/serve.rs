@@ -27,6 +27,9 @@ pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliEr
         // One that leads a session already needs none.
         let _ = rustix::process::setsid();
     }
+    let signals = serve::signals::listen().map_err(|error| {
+        CliError::usage(format!("cannot listen for signals: {error}"), "report this as a bug")
+    })?;
     log_to_stderr(context, &located)?;
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);
@@ -48,7 +51,7 @@ pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliEr
              server.data_directory to a place on a disk"
         );
     }
-    serve::serve(config, &data, || reread(context, config)).map_err(|error| CliError {
+    serve::serve(config, &data, signals, || reread(context, config)).map_err(|error| CliError {
         exit: Exit::Usage,
         message: format!("the server did not start: {error}"),
         remedy: Some("`cospan doctor` checks what usually goes wrong".into()),
