@@ -49,7 +49,7 @@ impl Shared {
         ledger.sweep(&root).map_err(|e| unknown(&e))?;
         let refreshed = ledger.refresh(&root, now(), true).map_err(|e| unknown(&e))?;
         self.watch(&mut ledger);
-        let (at, uptime) = (now(), uptime().ok());
+        let (at, uptime) = (now(), if tags.is_empty() { None } else { uptime().ok() });
         let observe = |tag: &Tag| {
             let live = ledger.entries.get_mut(tag).map(|entry| entry.told(at, uptime));
             let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
