@@ -19,5 +19,6 @@ mod sbatch;
 pub mod serve;
 mod signals;
 pub mod simulate;
+mod terminal;
 mod testbed;
 pub mod uploads;

@@ -40,10 +40,14 @@ use out::{Out, error_word, note};
 use crate::api::v1::document::PriorityName;
 use crate::client::Order;
 use crate::config::Environment;
+use crate::terminal;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse_arguments(&error),
+    };
     if let Command::CopyAgent { arguments } = cli.command {
         return cospan_sites::files::agent::main(arguments);
     }
@@ -68,6 +72,20 @@ pub fn main() -> ExitCode {
             error.exit.into()
         }
     }
+}
+
+/// Says what is wrong with the arguments, or what was asked about them. What hides something in
+/// them is told without colours: those of the parser cannot be told from others.
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    let hides = |argument: std::ffi::OsString| match argument.to_str() {
+        Some(text) => text.contains(terminal::is_hidden),
+        None => true,
+    };
+    if !std::env::args_os().any(hides) {
+        error.exit();
+    }
+    note(error.render().to_string().trim_end());
+    Exit::Usage.into()
 }
 
 fn complain(error: &CliError) {

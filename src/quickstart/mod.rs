@@ -27,6 +27,7 @@ use story::Story;
 use tell::Teller;
 
 use crate::signals;
+use crate::terminal;
 
 /// Exit code after Ctrl-C.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -89,7 +90,5 @@ fn end_on_signals(shared: Arc<Shared>) -> Result<(), QuickstartError> {
 }
 
 fn note(text: &str) {
-    use std::io::Write;
-    // Nobody can be told that standard error is gone.
-    let _ = writeln!(anstream::stderr(), "{text}");
+    terminal::say(&format!("{text}\n"));
 }

@@ -14,6 +14,8 @@ use crate::config::{Config, Located};
 use crate::file_system::is_in_memory;
 use crate::http::Malformed;
 use crate::serve;
+use crate::terminal;
+use crate::terminal::log::{JsonEntries, SeenFields};
 
 /// Serves until a signal ends it.
 pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliError> {
@@ -90,12 +92,12 @@ fn log_to_stderr(context: &Context, located: &Located) -> Result<(), CliError> {
         Some(format) => format == LogFormatArg::Json,
         None => log.format == LogFormat::Json,
     };
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer();
     let lines = if json {
-        lines.json().flatten_event(true).boxed()
+        lines.json().flatten_event(true).with_writer(|| JsonEntries(std::io::stderr())).boxed()
     } else {
-        use std::io::IsTerminal;
-        lines.with_ansi(std::io::stderr().is_terminal()).boxed()
+        let lines = lines.with_ansi(terminal::has_live_errors()).with_writer(std::io::stderr);
+        lines.fmt_fields(SeenFields::default()).boxed()
     };
     let ready = tracing_subscriber::registry().with(filter).with(Malformed).with(lines).try_init();
     ready.map_err(|error| CliError::usage(format!("cannot log: {error}"), "report this"))

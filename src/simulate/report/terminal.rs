@@ -1,5 +1,7 @@
 //! The few lines that `cospan simulate` prints.
 
+use std::borrow::Cow;
+
 use super::compare::{Comparison, MetricRow};
 use super::show;
 use super::stats::Interval;
@@ -62,8 +64,8 @@ fn one_line(label: &str) -> String {
 }
 
 /// Words without what would upset a terminal.
-fn plain(words: &str) -> String {
-    words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+fn plain(words: &str) -> Cow<'_, str> {
+    crate::terminal::one_line(words)
 }
 
 /// Rows with their columns below each other.
