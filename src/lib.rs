@@ -9,6 +9,7 @@ pub mod cli;
 pub mod client;
 mod clusters;
 pub mod config;
+mod csv_file;
 pub mod data_directory;
 mod file_system;
 pub mod http;
