@@ -1,7 +1,5 @@
 //! The few lines that `cospan simulate` prints.
 
-use std::borrow::Cow;
-
 use super::compare::{Comparison, MetricRow};
 use super::show;
 use super::stats::Interval;
@@ -64,8 +62,8 @@ fn one_line(label: &str) -> String {
 }
 
 /// Words without what would upset a terminal.
-fn plain(words: &str) -> Cow<'_, str> {
-    crate::terminal::one_line(words)
+fn plain(words: &str) -> String {
+    crate::terminal::one_line(words).into_owned()
 }
 
 /// Rows with their columns below each other.
