@@ -12,6 +12,7 @@ mod operators;
 mod outputs;
 mod overrides;
 mod priorities;
+mod removed;
 mod roles;
 mod runners;
 mod scene;
