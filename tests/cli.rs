@@ -4,6 +4,8 @@
 
 #[path = "cli/fake.rs"]
 mod fake;
+#[path = "cli/hostile.rs"]
+mod hostile;
 #[path = "cli/several.rs"]
 mod several;
 

@@ -7,6 +7,8 @@
 
 #[path = "tidy/actors.rs"]
 mod actors;
+#[path = "tidy/terminal.rs"]
+mod terminal;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::exit::Exit;
 use super::out::note;
+use crate::signals;
 
 /// What to do when the user interrupts.
 #[derive(Default)]
@@ -28,14 +28,14 @@ fn plan() -> MutexGuard<'static, Plan> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Listens for Ctrl-C from now on.
+/// Listens from now on for Ctrl-C, and for all else that would end the process.
 ///
 /// # Errors
 /// The system does not let us.
 pub(crate) fn listen() -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut caught = signals::catch_unless_ignored()?;
     std::thread::Builder::new().name("interrupt".into()).spawn(move || {
-        if signals.forever().next().is_some() {
+        if signals::wait_for_end(&mut caught).is_some() {
             UNDER_WAY.store(true, Ordering::Release);
             let plan = std::mem::take(&mut *plan());
             if let Some(file) = plan.half_written {
@@ -46,7 +46,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
                 note(&format!("\n{hint}"));
             }
             if let Some(act) = plan.last_act {
-                end_at_the_next(signals);
+                end_at_the_next(caught);
                 act();
             }
             std::process::exit(Exit::Interrupted as i32);
@@ -56,9 +56,9 @@ pub(crate) fn listen() -> std::io::Result<()> {
 }
 
 /// A second signal ends at once.
-fn end_at_the_next(mut signals: Signals) {
+fn end_at_the_next(mut caught: Signals) {
     std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
+        if signals::wait_for_end(&mut caught).is_some() {
             std::process::exit(Exit::Interrupted as i32);
         }
     });

@@ -21,6 +21,7 @@ mod out;
 mod version;
 mod when;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -40,10 +41,14 @@ use out::{Out, error_word, note};
 use crate::api::v1::document::PriorityName;
 use crate::client::Order;
 use crate::config::Environment;
+use crate::terminal::is_hidden;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse_arguments(&error),
+    };
     if let Command::CopyAgent { arguments } = cli.command {
         return cospan_sites::files::agent::main(arguments);
     }
@@ -68,6 +73,20 @@ pub fn main() -> ExitCode {
             error.exit.into()
         }
     }
+}
+
+/// Says what is wrong with the arguments, or what was asked about them. What hides something in
+/// them is told without colours: those of the parser cannot be told from others.
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    let hides = |given: OsString| given.to_str().is_none_or(|text| text.contains(is_hidden));
+    // Some arguments are taken from there.
+    let ours = |name: OsString| name.to_str().is_some_and(|name| name.starts_with("COSPAN_"));
+    let environment = std::env::vars_os().filter_map(|(name, value)| ours(name).then_some(value));
+    if !std::env::args_os().chain(environment).any(hides) {
+        error.exit();
+    }
+    note(error.render().to_string().trim_end());
+    Exit::Usage.into()
 }
 
 fn complain(error: &CliError) {

@@ -7,23 +7,24 @@ use serde::Serialize;
 use tabwriter::TabWriter;
 
 use super::args::Format;
+use crate::terminal::{self, Printer, cell, painted};
 
-/// Where answers go. Colours reach terminals only.
+/// Where answers go.
 pub(crate) struct Out {
     format: Format,
-    to: Box<dyn Write>,
+    to: Printer<Box<dyn Write + Send>>,
 }
 
 impl Out {
     /// Prints to standard output.
     pub(crate) fn stdout(format: Format) -> Self {
-        Self { format, to: Box::new(anstream::stdout()) }
+        Self { format, to: terminal::stdout() }
     }
 
     /// Prints to `to`, without colours.
     #[cfg(test)]
-    pub(crate) fn to(format: Format, to: Box<dyn Write>) -> Self {
-        Self { format, to: Box::new(anstream::StripStream::new(to)) }
+    pub(crate) fn to(format: Format, to: Box<dyn Write + Send>) -> Self {
+        Self { format, to: Printer::plain(to) }
     }
 
     /// How answers are printed.
@@ -42,47 +43,44 @@ impl Out {
     ) -> io::Result<()> {
         let text = match self.format {
             Format::Table => text(value),
-            Format::Json => serde_json::to_string_pretty(value)? + "\n",
-            Format::Yaml => {
-                let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
-                if text.ends_with('\n') { text } else { text + "\n" }
+            Format::Json => {
+                terminal::json(&serde_json::to_string_pretty(value)?).into_owned() + "\n"
             }
+            Format::Yaml => yaml(value)?,
         };
         self.text(&text)
     }
 
-    /// Prints a text as it is.
+    /// Prints a text for people.
     ///
     /// # Errors
     /// It cannot be written.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.bytes(text.as_bytes())
+        self.to.text(text)
     }
 
-    /// Prints bytes as they are, at once.
+    /// Prints data at once: as they are, unless people look at them.
     ///
     /// # Errors
     /// They cannot be written.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.to.write_all(bytes)?;
-        self.to.flush()
+        self.to.bytes(bytes)
     }
+}
+
+/// A text that YAML would leave with something hidden in it is written as in JSON, which is YAML.
+fn yaml(value: &impl Serialize) -> io::Result<String> {
+    let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
+    let text = match text.contains(|c| c != '\n' && terminal::is_hidden(c)) {
+        true => terminal::yaml(&serde_json::to_string_pretty(value)?).into_owned(),
+        false => text,
+    };
+    Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
 /// Tells the user something beside the answer.
 pub(crate) fn note(text: &str) {
-    // Nobody can be told that standard error is gone.
-    let _ = writeln!(anstream::stderr(), "{text}");
-}
-
-/// Prints bytes that a payload printed as errors, at once.
-///
-/// # Errors
-/// They cannot be written.
-pub(crate) fn error_bytes(bytes: &[u8]) -> io::Result<()> {
-    let mut errors = anstream::stderr();
-    errors.write_all(bytes)?;
-    errors.flush()
+    terminal::say(&format!("{text}\n"));
 }
 
 /// Rows of cells as columns below a heading.
@@ -92,7 +90,8 @@ pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
     let lines = std::iter::once(&heading).chain(rows);
     // Writing to memory cannot fail.
     for line in lines {
-        let _ = writeln!(writer, "{}", line.join("\t"));
+        let cells: Vec<String> = line.iter().map(|text| cell(text)).collect();
+        let _ = writeln!(writer, "{}", cells.join("\t"));
     }
     let text = writer.into_inner().map(String::from_utf8).map(Result::unwrap_or_default);
     let text = text.unwrap_or_default();
@@ -103,17 +102,10 @@ pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
 pub(crate) fn fields(fields: &[(&str, String)]) -> String {
     let mut writer = TabWriter::new(Vec::new()).padding(2).ansi(true);
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = writeln!(writer, "{}\t{value}", bold(name));
+        let _ = writeln!(writer, "{}\t{}", bold(name), cell(value));
     }
     let text = writer.into_inner().map(String::from_utf8).map(Result::unwrap_or_default);
     text.unwrap_or_default()
-}
-
-fn painted(style: Style, text: &str) -> String {
-    if text.is_empty() {
-        return String::new();
-    }
-    format!("{style}{text}{style:#}")
 }
 
 /// For headings and names.
@@ -194,6 +186,30 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&printed(Format::Json)).unwrap();
         assert_eq!(json[1]["state"], "queued");
         assert_eq!(printed(Format::Yaml), "- id: 7\n  state: running\n- id: 11\n  state: queued\n");
+    }
+
+    #[test]
+    fn a_name_makes_no_row_and_no_column_of_its_own() {
+        let rows = vec![vec!["7".into(), "a\n8\tfinished\u{202e}".into()]];
+        let text = terminal::without_styles(&columns(&["ID", "NAME"], &rows));
+        assert_eq!(text, "ID  NAME\n7   a\\n8\\tfinished\\u{202e}\n");
+        let text = fields(&[("Name", "a\nState  finished".into())]);
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+
+    #[test]
+    fn structured_answers_hide_nothing_and_are_exact() {
+        let name = "a\u{9b}2J\u{202e}\u{7f}\u{e0041}: \u{1b}[31m";
+        let value = serde_json::json!({ "name": name, "id": 7 });
+        for format in [Format::Json, Format::Yaml] {
+            let shared = Shared::default();
+            let mut out = Out::to(format, Box::new(shared.clone()));
+            out.answer(&value, |_| String::new()).unwrap();
+            let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
+            assert!(!text.contains(|c| c != '\n' && terminal::is_hidden(c)), "{text:?}");
+            let read: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(read, value);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use actix_web::web::{Bytes, Payload};
 use actix_web::{HttpMessage, HttpRequest};
 use serde::de::DeserializeOwned;
 
+use super::barred::barred_request;
 use super::failure::Failure;
 use super::settings::HttpSettings;
 use super::unread::Unread;
@@ -31,7 +32,11 @@ pub(super) async fn read(
     // Nearly every body comes with its head, and needs no timer.
     let read = match futures_util::poll!(whole.as_mut()) {
         Poll::Ready(read) => Ok(read),
-        Poll::Pending => actix_web::rt::time::timeout(settings.body_timeout, whole).await,
+        Poll::Pending => tokio::select! {
+            biased;
+            read = actix_web::rt::time::timeout(settings.body_timeout, whole) => read,
+            failure = barred_request(request) => return Err(failure),
+        },
     };
     match read {
         Ok(Ok(Ok(bytes))) => Ok(bytes),

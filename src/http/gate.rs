@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use actix_web::body::{EitherBody, MessageBody};
+use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::http::{Method, StatusCode};
@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::access::{Needs, Rule};
+use super::barred::{barred, watched};
 use super::failure::Failure;
 use super::metrics::Endpoint;
 use super::state::Edge;
@@ -30,6 +31,8 @@ use crate::keys::{Member, Role};
 #[derive(Clone)]
 pub(super) struct Caller {
     member: Arc<Member>,
+    /// What it is let in by; nothing where there is nothing.
+    rule: Option<&'static Rule>,
     reaches_all: bool,
     address: Option<IpAddr>,
 }
@@ -53,6 +56,26 @@ impl Caller {
     /// Whether it sees in lists what belongs to others.
     pub(super) fn sees_rows(&self) -> bool {
         self.has(Role::Operator)
+    }
+
+    /// Whether it may go on with what it was let in for, after its key may have changed.
+    ///
+    /// # Errors
+    /// The key was removed, or has lost a role that is needed.
+    pub(super) fn may_go_on(&self, edge: &Edge) -> Result<(), Failure> {
+        let now = edge.keys.now(&self.member).ok_or_else(no_key)?;
+        let needed = self.rule.and_then(|rule| match rule.needs {
+            Needs::Role(role) => Some(role),
+            Needs::Nothing | Needs::KeyUnlessPublic => None,
+        });
+        let others = self.rule.and_then(|rule| rule.others).filter(|_| self.reaches_all);
+        let lost = needed.into_iter().chain(others).find(|role| !now.roles.allow(*role));
+        lost.map_or(Ok(()), |role| Err(no_role(&now.name, role)))
+    }
+
+    /// Whether its request may wait for something to happen, and changes nothing by itself.
+    fn waits(&self) -> bool {
+        self.rule.is_some_and(|rule| rule.method == "GET" || rule.path.ends_with("/complete"))
     }
 
     /// Whether it has a role.
@@ -108,7 +131,7 @@ pub(super) async fn pass(
         return Err(Failure::internal("find the server's state", "it was not set").into());
     };
     let answer = match admit(&request, &edge, begun) {
-        Ok(()) => match next.call(request).await {
+        Ok(()) => match handled(request, next, &edge).await {
             Ok(answer) => Ok(left_unread(answer).await),
             Err(error) => Err(error),
         },
@@ -116,7 +139,7 @@ pub(super) async fn pass(
             let (request, payload) = request.into_parts();
             let response =
                 unread::turn_away(failure.error_response(), payload, unread::LITTLE).await;
-            Ok(ServiceResponse::new(request, response.map_into_right_body()))
+            Ok(ServiceResponse::new(request, response))
         }
     };
     let status = match &answer {
@@ -125,7 +148,10 @@ pub(super) async fn pass(
     };
     edge.metrics.answered(endpoint, status.as_u16(), begun.elapsed().as_secs_f64());
     answer.map(|mut answer| {
-        if status == StatusCode::PAYLOAD_TOO_LARGE || is_flood(status, &answer) {
+        let ends = status == StatusCode::PAYLOAD_TOO_LARGE
+            || is_flood(status, &answer)
+            || is_barred(status, &answer, &edge);
+        if ends {
             // What follows on this connection is not worth reading.
             answer
                 .response_mut()
@@ -136,15 +162,41 @@ pub(super) async fn pass(
     })
 }
 
+/// What the handler answers, as long as the caller is not barred meanwhile.
+async fn handled(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+    edge: &Data<Edge>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let caller = request.extensions().get::<Caller>().cloned();
+    let answer = match caller.clone().filter(Caller::waits) {
+        None => next.call(request).await?,
+        Some(waiting) => tokio::select! {
+            biased;
+            answer = next.call(request) => answer?,
+            failure = barred(edge.clone(), waiting) => return Err(failure.into()),
+        },
+    };
+    Ok(watched(answer, edge, caller.as_ref()))
+}
+
 /// Sees to a body that its handler has not read.
-async fn left_unread<B: MessageBody + 'static>(
-    answer: ServiceResponse<B>,
-) -> ServiceResponse<EitherBody<B>> {
+async fn left_unread(answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
     let unread = answer.request().extensions_mut().remove::<Unread>();
-    let Some(Unread(payload)) = unread else { return answer.map_into_left_body() };
+    let Some(Unread(payload)) = unread else { return answer };
     let (request, response) = answer.into_parts();
     let response = unread::turn_away(response, payload, unread::MUCH).await;
-    ServiceResponse::new(request, response.map_into_right_body())
+    ServiceResponse::new(request, response)
+}
+
+/// What a caller that is barred still sends is not read.
+fn is_barred<B>(status: StatusCode, answer: &ServiceResponse<B>, edge: &Edge) -> bool {
+    [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
+        && answer
+            .request()
+            .extensions()
+            .get::<Caller>()
+            .is_some_and(|caller| caller.may_go_on(edge).is_err())
 }
 
 fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
@@ -165,10 +217,12 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Fa
         return Err(refuse(request, edge, begun));
     };
     let admitted = member.admit(edge.second_of(begun), edge.settings.max_requests_per_s_per_key);
-    let reaches = |rule: &Rule| rule.others.is_some_and(|role| member.roles.allow(role));
-    let reaches_all = rule.as_ref().is_ok_and(|rule| reaches(rule));
+    let known = rule.as_ref().ok().copied();
+    let others = known.and_then(|rule| rule.others);
+    let reaches_all = others.is_some_and(|role| member.roles.allow(role));
     let address = request.peer_addr().map(|peer| peer.ip());
-    request.extensions_mut().insert(Caller { member: member.clone(), reaches_all, address });
+    let caller = Caller { member: member.clone(), rule: known, reaches_all, address };
+    request.extensions_mut().insert(caller);
     if !admitted {
         let limit = edge.settings.max_requests_per_s_per_key;
         let detail = format!("key {} sent more than {limit} requests in a second", member.name);

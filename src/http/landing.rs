@@ -181,6 +181,9 @@ async fn bring(
 ) -> Result<Result<(), ApiRefusal>, Failure> {
     let mut offset = 0;
     loop {
+        if let Err(refusal) = may_still_send(edge, record) {
+            return Ok(Err(refusal));
+        }
         let asked = record.clone();
         let bytes = blocking(edge, move |uploads| uploads.read(&asked, offset, PIECE)).await?;
         let ends = offset + bytes.len() as u64;
@@ -199,12 +202,24 @@ async fn bring(
     }
 }
 
+/// Whoever sent it may still do so.
+fn may_still_send(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
+    if edge.keys.names_with(Role::User).contains(&record.owner) {
+        return Ok(());
+    }
+    let why = format!("the key {} was removed, or may not send files any more", record.owner);
+    Err(ApiRefusal::Conflict(why))
+}
+
 /// The site reads the file once more to register it, so what it has is known.
 async fn register(
     edge: &Edge,
     record: &Record,
     site: &SiteName,
 ) -> Result<Result<(), ApiRefusal>, Failure> {
+    if let Err(refusal) = may_still_send(edge, record) {
+        return Ok(Err(refusal));
+    }
     // Since it was announced, the name may have become another's.
     let is_other = |by: &_| by != &record.owner;
     let reaches_all = edge.keys.names_with(Role::Administrator).contains(&record.owner);

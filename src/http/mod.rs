@@ -7,6 +7,7 @@
 mod access;
 mod accounts;
 pub mod backend;
+mod barred;
 mod bind;
 mod body;
 mod chaos;

@@ -96,7 +96,7 @@ impl Default for HttpSettings {
             dry_run_budget: Duration::from_secs(2),
             kept_changes: 16_384,
             stop_timeout: Duration::from_secs(5),
-            key_refresh: Duration::from_secs(1),
+            key_refresh: Duration::from_millis(250),
             spec_limits: SpecLimits::default(),
             uploads: UploadSettings::default(),
         }

@@ -97,6 +97,8 @@ pub(super) async fn submit(
         false => None,
     };
     let bytes = body::read(&request, payload, &edge.settings).await?;
+    // Its turn may have come late.
+    caller.may_go_on(&edge)?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let body = Body { bytes, is_array, key, asked, turn };
     let outcome = match body.asked.dry_run {
@@ -123,6 +125,7 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
         None if is_large => Some(edge.turns.of(&by).await),
         turn => turn,
     };
+    caller.may_go_on(&edge)?;
     let read = move || submissions(&edge, &caller, &body);
     let (submissions, origins) = match is_large {
         true => {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use cospan_domain::ids::KeyName;
+use tokio::sync::watch;
 
 use super::directory::{KeyDirectory, parse};
 use super::token::{Token, hash};
@@ -50,6 +51,8 @@ pub struct KeyRing {
     directory: KeyDirectory,
     members: ArcSwap<Members>,
     seen: Mutex<Option<Stamp>>,
+    /// How often they were read.
+    read: watch::Sender<u64>,
 }
 
 impl KeyRing {
@@ -58,7 +61,8 @@ impl KeyRing {
     /// # Errors
     /// The file can be read by others, belongs to somebody else, or is damaged.
     pub fn open(directory: KeyDirectory) -> Result<Self, KeyError> {
-        let ring = Self { directory, members: ArcSwap::default(), seen: Mutex::new(None) };
+        let (members, seen) = (ArcSwap::default(), Mutex::new(None));
+        let ring = Self { directory, members, seen, read: watch::Sender::new(0) };
         ring.refresh()?;
         Ok(ring)
     }
@@ -74,6 +78,17 @@ impl KeyRing {
         // Looking up by hash tells nothing about a token that is not known; the
         // comparison of `blake3::Hash` takes the same time wherever they differ.
         (member.hash == given).then(|| member.clone())
+    }
+
+    /// What has become of a key; `None` if it was removed.
+    pub fn now(&self, member: &Member) -> Option<Arc<Member>> {
+        let members = self.members.load();
+        members.get(member.hash.as_bytes()).filter(|now| now.name == member.name).cloned()
+    }
+
+    /// Told whenever keys have changed.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.read.subscribe()
     }
 
     /// The keys that may do now what needs a role.
@@ -121,6 +136,7 @@ impl KeyRing {
         });
         self.members.store(Arc::new(members.collect()));
         *seen = Some(stamp);
+        self.read.send_modify(|times| *times += 1);
         Ok(true)
     }
 }

@@ -18,9 +18,6 @@ mod work;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-
 pub use error::QuickstartError;
 pub use report::Report;
 
@@ -28,6 +25,9 @@ use demo_directory::{DemoDirectory, LocalSites};
 use server::Shared;
 use story::Story;
 use tell::Teller;
+
+use crate::signals;
+use crate::terminal;
 
 /// Exit code after Ctrl-C.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -72,9 +72,9 @@ impl Drop for EndOnDrop {
 }
 
 fn end_on_signals(shared: Arc<Shared>) -> Result<(), QuickstartError> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(QuickstartError::Signals)?;
+    let mut caught = signals::catch_unless_ignored().map_err(QuickstartError::Signals)?;
     let wait = move || {
-        if signals.forever().next().is_none() {
+        if signals::wait_for_end(&mut caught).is_none() {
             return;
         }
         note("\ninterrupted: stopping the server and all that runs");
@@ -90,7 +90,5 @@ fn end_on_signals(shared: Arc<Shared>) -> Result<(), QuickstartError> {
 }
 
 fn note(text: &str) {
-    use std::io::Write;
-    // Nobody can be told that standard error is gone.
-    let _ = writeln!(anstream::stderr(), "{text}");
+    terminal::say(&format!("{text}\n"));
 }

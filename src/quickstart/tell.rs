@@ -1,22 +1,23 @@
 //! Tells what happens: live lines on a terminal, plain lines elsewhere, nothing
 //! if only the report is wanted.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::time::Instant;
 
 use anstyle::{AnsiColor, Style};
 
 use super::error::QuickstartError;
+use crate::terminal::{self, Printer};
 
-/// Back to the start of the line, and nothing left of it.
-const ERASE: &str = "\r\x1b[2K";
-const NO_WRAP: &str = "\x1b[?7l";
-const WRAP: &str = "\x1b[?7h";
+/// Orders to a terminal not to go on in the next line, and to do so again.
+const NO_WRAP: &str = "?7l";
+const WRAP: &str = "?7h";
 
 type Told = Result<(), QuickstartError>;
 
 /// Tells the story.
 pub(super) struct Teller {
+    out: Printer<Box<dyn Write + Send>>,
     begin: Instant,
     silent: bool,
     live: bool,
@@ -31,16 +32,16 @@ impl Teller {
     /// `silent`: tells nothing.
     pub(super) fn new(silent: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let live = io::stdout().is_terminal() && !dumb;
-        Self { begin: Instant::now(), silent, live, open: false, last: String::new(), step: 0 }
+        let live = terminal::has_live_output() && !dumb;
+        let (begin, last) = (Instant::now(), String::new());
+        Self { out: terminal::stdout(), begin, silent, live, open: false, last, step: 0 }
     }
 
     fn write(&mut self, text: &str) -> Told {
         if self.silent {
             return Ok(());
         }
-        let mut out = anstream::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(QuickstartError::Untold)
+        self.out.text(text).map_err(QuickstartError::Untold)
     }
 
     /// Leaves the changing line as it is.
@@ -52,7 +53,7 @@ impl Teller {
     /// Takes the changing line away: what happened says more.
     fn erase_live(&mut self) -> Told {
         self.last.clear();
-        if std::mem::take(&mut self.open) { self.write(ERASE) } else { Ok(()) }
+        if std::mem::take(&mut self.open) { self.write(terminal::clear_line()) } else { Ok(()) }
     }
 
     fn line(&mut self, text: &str) -> Told {
@@ -64,8 +65,8 @@ impl Teller {
     pub(super) fn step(&mut self, title: &str, why: &str) -> Told {
         self.close_live()?;
         self.step += 1;
-        let bold = Style::new().bold();
-        self.write(&format!("\n{bold}{}. {title}{bold:#}\n", self.step))?;
+        let title = terminal::painted(Style::new().bold(), &format!("{}. {title}", self.step));
+        self.write(&format!("\n{title}\n"))?;
         for line in why.lines() {
             self.write(&format!("   {}\n", dim(line)))?;
         }
@@ -102,7 +103,9 @@ impl Teller {
         self.open = true;
         let time = format!("{:>5.1}s", self.begin.elapsed().as_secs_f32());
         // A narrow terminal shows what fits, instead of one line after the other.
-        self.write(&format!("{ERASE}{NO_WRAP}   {}  {exact}{WRAP}", dim(&time)))
+        let (erase, time) = (terminal::clear_line(), dim(&time));
+        let (no_wrap, wrap) = (terminal::sequence(NO_WRAP), terminal::sequence(WRAP));
+        self.write(&format!("{erase}{no_wrap}   {time}  {exact}{wrap}"))
     }
 
     /// The last words, unindented.
@@ -114,8 +117,7 @@ impl Teller {
 
 /// For what matters less.
 pub(super) fn dim(text: &str) -> String {
-    let style = Style::new().dimmed();
-    format!("{style}{text}{style:#}")
+    terminal::painted(Style::new().dimmed(), text)
 }
 
 /// For what is well.
@@ -129,8 +131,7 @@ pub(super) fn bad(text: &str) -> String {
 }
 
 fn coloured(colour: AnsiColor, text: &str) -> String {
-    let style = colour.on_default().bold();
-    format!("{style}{text}{style:#}")
+    terminal::painted(colour.on_default().bold(), text)
 }
 
 /// Columns of words, each as wide as its widest.
@@ -138,7 +139,8 @@ pub(super) fn columns(rows: &[Vec<String>]) -> String {
     let mut writer = tabwriter::TabWriter::new(Vec::new()).padding(2).ansi(true);
     for row in rows {
         // Writing to memory cannot fail.
-        let _ = writeln!(writer, "{}", row.join("\t"));
+        let cells: Vec<String> = row.iter().map(|text| terminal::cell(text)).collect();
+        let _ = writeln!(writer, "{}", cells.join("\t"));
     }
     let bytes = writer.into_inner().unwrap_or_default();
     let text = String::from_utf8(bytes).unwrap_or_default();

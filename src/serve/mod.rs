@@ -18,6 +18,7 @@ mod registry;
 mod room;
 pub(crate) mod running;
 pub(crate) mod settings;
+pub(crate) mod signals;
 mod sited;
 mod verdicts;
 mod waits;
@@ -55,6 +56,7 @@ use read_only::{ReadOnly, TooLarge};
 use records::Found;
 use registry::Sites;
 use running::{Running as Runs, Sign};
+use signals::Heard;
 use webhook::Webhook;
 
 /// Exit code when the control plane can not go on; a service manager restarts it.
@@ -103,7 +105,12 @@ pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::
 ///
 /// # Errors
 /// It did not start, and why.
-pub fn serve(config: &Config, data: &Path, reread: impl Fn()) -> Result<(), ServeError> {
+pub(crate) fn serve(
+    config: &Config,
+    data: &Path,
+    mut signals: Heard,
+    reread: impl Fn(),
+) -> Result<(), ServeError> {
     let http = settings::http(config, data);
     let bound = Bound::bind(&http)?;
     data_directory::prepare(data)?;
@@ -132,14 +139,14 @@ pub fn serve(config: &Config, data: &Path, reread: impl Fn()) -> Result<(), Serv
             }
         };
         let serving = actix_web::rt::spawn(served);
-        let signal = signals(|| {
+        let signal = signals.end(|| {
             match ring.refresh() {
                 Ok(_) => info!(keys = ring.len(), "SIGHUP: keys read anew"),
                 Err(problem) => error!(%problem, "SIGHUP: cannot read the keys; those known stay"),
             }
             reread();
         });
-        let signal = signal.await?;
+        let signal = signal.await;
         info!(signal, "stopping: no new work; what runs goes on");
         stop(started).await;
         let _ = serving.await;
@@ -283,32 +290,6 @@ fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<Sign> {
         warn!(%problem, "the service manager was not told that we are ready");
     }
     sign.ok()
-}
-
-/// Waits for the first signal to end; a second one ends at once. SIGHUP ends nothing.
-async fn signals(hung_up: impl Fn()) -> std::io::Result<&'static str> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    let first = loop {
-        tokio::select! {
-            biased;
-            _ = terminate.recv() => break "SIGTERM",
-            _ = interrupt.recv() => break "SIGINT",
-            _ = hangup.recv() => hung_up(),
-        }
-    };
-    actix_web::rt::spawn(async move {
-        tokio::select! {
-            biased;
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        warn!("a second signal: ending at once; what is durable stays");
-        std::process::exit(130);
-    });
-    Ok(first)
 }
 
 async fn stop(started: Started) {

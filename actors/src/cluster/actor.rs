@@ -16,6 +16,7 @@ use cospan_sites::port::Site;
 use tokio::sync::Semaphore;
 
 use super::bidding::Bidder;
+use super::calm::Calm;
 use super::gauges::Gauges;
 use super::poll::Seen;
 use super::reach::RoundTripSchedule;
@@ -52,6 +53,7 @@ pub struct Cluster {
     /// The site is being asked about a reservation that jobs share.
     pub(super) asking_shared: bool,
     pub(super) seen: Seen,
+    pub(super) calm: Calm,
     /// Attempts that wait for others here, and since when that was seen.
     pub(super) behind: BTreeMap<Tag, Timestamp>,
     pub(super) schedule: RoundTripSchedule,
@@ -103,6 +105,7 @@ impl Cluster {
             orphans: BTreeSet::new(),
             asking_shared: false,
             seen: Seen::default(),
+            calm: Calm::default(),
             behind: BTreeMap::new(),
             schedule,
             gauges,
@@ -198,6 +201,7 @@ impl StreamHandler<Hint> for Cluster {
     fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
         self.hinted = true;
+        self.calm.stir();
         let now = self.now();
         self.poll_if_due(now, ctx);
         self.set_wake(ctx, now);

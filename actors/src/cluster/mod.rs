@@ -3,6 +3,7 @@
 mod actor;
 mod bidding;
 mod calls;
+mod calm;
 mod contact;
 mod gauges;
 mod learning;

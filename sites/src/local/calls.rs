@@ -33,6 +33,7 @@ impl Shared {
             labels: labels(&self.config),
             capabilities: Capabilities {
                 reservations: self.config.reservations,
+                ours_alone: self.config.foreign_load.is_none(),
                 ..Capabilities::default()
             },
             lanes: None,
@@ -49,7 +50,7 @@ impl Shared {
         ledger.sweep(&root).map_err(|e| unknown(&e))?;
         let refreshed = ledger.refresh(&root, now(), true).map_err(|e| unknown(&e))?;
         self.watch(&mut ledger);
-        let (at, uptime) = (now(), uptime().ok());
+        let (at, uptime) = (now(), if tags.is_empty() { None } else { uptime().ok() });
         let observe = |tag: &Tag| {
             let live = ledger.entries.get_mut(tag).map(|entry| entry.told(at, uptime));
             let seen = live.or_else(|| refreshed.ended.get(tag).cloned());

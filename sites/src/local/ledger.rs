@@ -22,8 +22,9 @@ use crate::port::Observation;
 
 /// How often processes without a known wrapper are looked for.
 const SEARCH_EVERY: Duration = Duration::from_millis(500);
-/// How often what ended attempts left running is looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// How often what ended attempts left running is looked for, among processes that were seen no
+/// longer ago than that.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// A directory's time tells of every change that is older than this.
 const TIME_SETTLED: DurationMs = DurationMs(1_000);
 
@@ -133,15 +134,19 @@ impl Ledger {
             return Ok(());
         }
         self.swept = Some(Instant::now());
-        let running = process::carrying(&root.attempts(), |_| true)?;
-        // An attempt has its entry before it has a process, so one found before the
-        // entries are read is among them, or over.
-        self.load(root)?;
-        for (tag, processes) in running {
+        let (seen, attempts) = (process::seen_carrying(SWEEP_EVERY)?, root.attempts());
+        let mut running =
+            seen.iter().filter_map(|seen| Some((seen.tag(&attempts)?, seen))).peekable();
+        if running.peek().is_some() {
+            // An attempt has its entry before it has a process, so one found before the
+            // entries are read is among them, or over.
+            self.load(root)?;
+        }
+        for (tag, carrier) in running {
             let over = !self.entries.contains_key(&tag)
                 && Evidence::collect(root, tag)?.is_none_or(|e| e.last_word().is_some());
-            if over {
-                processes.iter().for_each(|process| process.signal(Signal::KILL));
+            if over && let Some(process) = carrier.process(&attempts, tag)? {
+                process.signal(Signal::KILL);
             }
         }
         Ok(())

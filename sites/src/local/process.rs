@@ -9,9 +9,9 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use cospan_domain::ids::Tag;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -132,6 +132,16 @@ pub(super) fn boot_id() -> &'static str {
     })
 }
 
+/// All processes of this machine but the first.
+fn pids() -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let pid = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        pids.extend(pid.filter(|pid| *pid > 1));
+    }
+    Ok(pids)
+}
+
 /// Living processes that carry a wanted attempt (a tag below `attempts`) in their
 /// environment, whatever group they went to.
 ///
@@ -141,18 +151,63 @@ pub(super) fn carrying(
     attempts: &Path,
     wanted: impl Fn(&Tag) -> bool,
 ) -> io::Result<BTreeMap<Tag, Vec<Process>>> {
-    let mut pids = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let pid = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-        pids.extend(pid.filter(|pid| *pid > 1));
-    }
     let mut found: BTreeMap<Tag, Vec<Process>> = BTreeMap::new();
     let look = |pid| carried(attempts, pid, &wanted);
     let pause = || std::thread::sleep(Duration::from_millis(1));
-    for (tag, process) in look_until_whole(pids, look, pause)?.into_iter().flatten() {
+    for (tag, process) in look_until_whole(pids()?, look, pause)?.into_iter().flatten() {
         found.entry(tag).or_default().push(process);
     }
     Ok(found)
+}
+
+/// The attempts whose processes were seen on this machine at most so long ago, at whatever site:
+/// by the directory below which a site's attempts are, and the number that each process had. All
+/// sites of this machine share one look, for each look reads something of every process.
+///
+/// # Errors
+/// The processes of this machine cannot be listed or looked at.
+pub(super) fn seen_carrying(within: Duration) -> io::Result<Arc<Vec<Carrier>>> {
+    static SEEN: Mutex<Option<(Instant, Arc<Vec<Carrier>>)>> = Mutex::new(None);
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, carriers)) = seen.as_ref().filter(|(at, _)| at.elapsed() < within) {
+        return Ok(carriers.clone());
+    }
+    let begun = Instant::now();
+    let pause = || std::thread::sleep(Duration::from_millis(1));
+    let carriers = look_until_whole(pids()?, carrier, pause)?.into_iter().flatten().collect();
+    let carriers = Arc::new(carriers);
+    *seen = Some((begun, Arc::clone(&carriers)));
+    Ok(carriers)
+}
+
+/// A process as it was seen; its number may be another's since.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    directory: PathBuf,
+    pid: u32,
+}
+
+impl Carrier {
+    /// Its attempt, if it is one of those below this directory.
+    pub(super) fn tag(&self, attempts: &Path) -> Option<Tag> {
+        self.directory.strip_prefix(attempts).ok()?.to_str()?.parse().ok()
+    }
+
+    /// The process, if it is there and still carries this attempt.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub(super) fn process(&self, attempts: &Path, tag: Tag) -> io::Result<Option<Process>> {
+        Ok(match carried(attempts, self.pid, |seen| *seen == tag)? {
+            Look::Whole(Some((_, process))) => Some(process),
+            Look::Whole(None) | Look::Empty => None,
+        })
+    }
+}
+
+fn carrier(pid: u32) -> io::Result<Look<Option<Carrier>>> {
+    let Look::Whole(environment) = environment(pid)? else { return Ok(Look::Empty) };
+    Ok(Look::Whole(directory_in(&environment).map(|path| Carrier { directory: path.into(), pid })))
 }
 
 /// Looks at all processes, and again at those that say nothing yet, all of them together
@@ -212,11 +267,17 @@ fn carried(
 
 fn tag_of(attempts: &Path, pid: u32) -> io::Result<Look<Option<Tag>>> {
     let Look::Whole(environment) = environment(pid)? else { return Ok(Look::Empty) };
-    Ok(Look::Whole(environment.split(|b| *b == 0).find_map(|variable| {
+    let tag = directory_in(&environment)
+        .and_then(|directory| directory.strip_prefix(attempts).ok()?.to_str()?.parse().ok());
+    Ok(Look::Whole(tag))
+}
+
+/// The directory of the attempt that an environment is of.
+fn directory_in(environment: &[u8]) -> Option<&Path> {
+    environment.split(|b| *b == 0).find_map(|variable| {
         let path = variable.strip_prefix(OWNER_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
-        let tag = Path::new(OsStr::from_bytes(path)).strip_prefix(attempts).ok()?;
-        tag.to_str()?.parse().ok()
-    })))
+        Some(Path::new(OsStr::from_bytes(path)))
+    })
 }
 
 /// The environment of a process; no bytes if it is over or another user's.

@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::terminal::is_hidden;
+
 /// Bytes from the end that are looked at.
 pub const TAIL_BYTES: u32 = 4 << 10;
 /// Most lines that are told.
@@ -59,7 +61,7 @@ fn harmless(line: &str) -> String {
     let shown = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
     let harmless = |c: char| match c {
         '\t' => ' ',
-        c if c.is_control() || is_invisible(c) => char::REPLACEMENT_CHARACTER,
+        c if is_hidden(c) => char::REPLACEMENT_CHARACTER,
         c => c,
     };
     let mut text: String = shown.chars().take(WIDTH).map(harmless).collect();
@@ -67,13 +69,6 @@ fn harmless(line: &str) -> String {
         text.push('…');
     }
     text
-}
-
-/// Characters that have no form of their own but change that of others.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

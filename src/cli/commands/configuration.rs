@@ -30,7 +30,7 @@ pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit
             match context.out.format() {
                 Format::Table => {
                     let text = format!("# In effect, from {}.\n\n{text}", place(&located));
-                    context.out.text(&text)?;
+                    context.out.bytes(text.as_bytes())?;
                 }
                 Format::Json | Format::Yaml => {
                     let value: toml::Table = toml::from_str(&text).map_err(|error| {
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit
                 }
             }
         }
-        ConfigCommand::Reference => context.out.text(&reference())?,
+        ConfigCommand::Reference => context.out.bytes(reference().as_bytes())?,
     }
     Ok(Exit::Done)
 }

@@ -7,6 +7,7 @@ use crate::cli::args::Format;
 use crate::cli::args_job::ReportArgs;
 use crate::cli::context::{Context, PAGE};
 use crate::cli::exit::{CliError, Exit};
+use crate::csv_file::CsvFile;
 
 /// Heads of the columns, in their order.
 pub(crate) const COLUMNS: [&str; 27] = [
@@ -68,11 +69,11 @@ pub(crate) fn run(context: &mut Context, args: &ReportArgs) -> Result<Exit, CliE
 }
 
 fn lines(rows: &[[String; COLUMNS.len()]]) -> io::Result<Vec<u8>> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut file = CsvFile::new();
     for row in rows {
-        writer.write_record(row)?;
+        file.row(row)?;
     }
-    writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
+    Ok(file.finish()?)
 }
 
 fn cells(row: &AccountRow) -> [String; COLUMNS.len()] {

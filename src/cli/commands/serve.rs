@@ -14,6 +14,8 @@ use crate::config::{Config, Located};
 use crate::file_system::is_in_memory;
 use crate::http::Malformed;
 use crate::serve;
+use crate::terminal;
+use crate::terminal::log::{JsonEntries, SeenFields};
 
 /// Serves until a signal ends it.
 pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliError> {
@@ -27,6 +29,9 @@ pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliEr
         // One that leads a session already needs none.
         let _ = rustix::process::setsid();
     }
+    let signals = serve::signals::listen().map_err(|error| {
+        CliError::usage(format!("cannot listen for signals: {error}"), "report this as a bug")
+    })?;
     log_to_stderr(context, &located)?;
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);
@@ -48,7 +53,7 @@ pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliEr
              server.data_directory to a place on a disk"
         );
     }
-    serve::serve(config, &data, || reread(context, config)).map_err(|error| CliError {
+    serve::serve(config, &data, signals, || reread(context, config)).map_err(|error| CliError {
         exit: Exit::Usage,
         message: format!("the server did not start: {error}"),
         remedy: Some("`cospan doctor` checks what usually goes wrong".into()),
@@ -87,12 +92,12 @@ fn log_to_stderr(context: &Context, located: &Located) -> Result<(), CliError> {
         Some(format) => format == LogFormatArg::Json,
         None => log.format == LogFormat::Json,
     };
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer();
     let lines = if json {
-        lines.json().flatten_event(true).boxed()
+        lines.json().flatten_event(true).with_writer(|| JsonEntries(std::io::stderr())).boxed()
     } else {
-        use std::io::IsTerminal;
-        lines.with_ansi(std::io::stderr().is_terminal()).boxed()
+        let lines = lines.with_ansi(terminal::has_live_errors()).with_writer(std::io::stderr);
+        lines.fmt_fields(SeenFields::default()).boxed()
     };
     let ready = tracing_subscriber::registry().with(filter).with(Malformed).with(lines).try_init();
     ready.map_err(|error| CliError::usage(format!("cannot log: {error}"), "report this"))

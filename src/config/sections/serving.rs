@@ -76,7 +76,7 @@ section! {
         "stop_timeout" => stop_timeout: DurationMs = DurationMs::from_secs(5),
             in DurationMs(100) => DurationMs::from_secs(9), since "0.1.0";
         /// How often the key file is looked at for changes.
-        "key_refresh" => key_refresh: DurationMs = DurationMs::from_secs(1),
+        "key_refresh" => key_refresh: DurationMs = DurationMs(250),
             in DurationMs(100) => DurationMs::from_secs(3_600), since "0.1.0";
         /// Serve `/metrics` without a key.
         "metrics_public" => metrics_public: bool = false, since "0.1.0";

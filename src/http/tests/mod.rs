@@ -2,6 +2,7 @@
 
 mod access;
 mod bad_input;
+mod barred;
 mod description;
 mod endpoints;
 mod fake;

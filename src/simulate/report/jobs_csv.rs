@@ -7,6 +7,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ReportError;
 use super::record::{JobRow, RunRecord};
+use crate::csv_file::CsvFile;
 
 /// A column of the file.
 #[derive(Debug, Clone, Copy)]
@@ -117,14 +118,14 @@ pub(super) fn csv<Row>(
     runs: &[RunRecord],
     rows: fn(&RunRecord) -> &[Row],
 ) -> Result<Vec<u8>, ReportError> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(columns.iter().map(|column| column.name))?;
+    let mut file = CsvFile::new();
+    file.row(columns.iter().map(|column| column.name))?;
     for run in runs {
         for row in rows(run) {
-            writer.write_record(columns.iter().map(|column| (column.value)(run, row)))?;
+            file.row(columns.iter().map(|column| (column.value)(run, row)))?;
         }
     }
-    writer.into_inner().map_err(|error| ReportError::Csv(error.into_error().into()))
+    Ok(file.finish()?)
 }
 
 /// A column, in one line.

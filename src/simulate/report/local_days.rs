@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReportError;
 use super::record::{RunRecord, SLOWDOWN_THRESHOLD};
+use crate::csv_file::CsvFile;
 
 const DAY: DurationMs = DurationMs::from_secs(86_400);
 const HEADER: [&str; 7] = ["run", "seed", "site", "day", "jobs", "wait_s", "bounded_slowdown"];
@@ -51,13 +52,13 @@ impl LocalDay {
 ///
 /// [`ReportError::Csv`] if a row cannot be written, which memory never refuses.
 pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(HEADER)?;
+    let mut file = CsvFile::new();
+    file.row(HEADER)?;
     for run in runs {
         for site in &run.sites {
             for LocalDay { day, jobs, wait_ms, slowdown } in &site.local_days {
                 let each = 1.0 / *jobs as f64;
-                writer.write_record([
+                file.row([
                     run.label.clone(),
                     run.seed.to_string(),
                     site.name.clone(),
@@ -69,7 +70,7 @@ pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
             }
         }
     }
-    writer.into_inner().map_err(|error| ReportError::Csv(error.into_error().into()))
+    Ok(file.finish()?)
 }
 
 #[cfg(test)]

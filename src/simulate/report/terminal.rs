@@ -63,7 +63,7 @@ fn one_line(label: &str) -> String {
 
 /// Words without what would upset a terminal.
 fn plain(words: &str) -> String {
-    words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    crate::terminal::one_line(words).into_owned()
 }
 
 /// Rows with their columns below each other.

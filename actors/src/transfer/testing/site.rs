@@ -29,6 +29,8 @@ pub(crate) struct Inside {
     pub(crate) hung: usize,
     /// Its batch system does not answer: only files of attempts are read.
     pub(crate) half_silent: bool,
+    /// Nobody but us uses it.
+    pub(crate) ours_alone: bool,
     /// Its processors, all idle.
     pub(crate) processors: u32,
     /// Whom jobs ask here that do not say it themselves.
@@ -87,6 +89,7 @@ impl FakeSite {
             up: true,
             hanging: false,
             half_silent: false,
+            ours_alone: false,
             hung: 0,
             processors: 0,
             lane: None,
@@ -296,7 +299,7 @@ impl Site for FakeSite {
             total: all.clone(),
             largest_component: all,
             labels: Labels::default(),
-            capabilities: Capabilities::default(),
+            capabilities: Capabilities { ours_alone: inside.ours_alone, ..Capabilities::default() },
             lanes: inside.lane.clone().map(|own| Lanes { own, ..Lanes::default() }),
             manager: "none".into(),
         })

@@ -3,8 +3,6 @@
 mod follow;
 mod lines;
 
-use std::io::IsTerminal;
-
 use crate::api::v1::Size;
 use crate::api::v1::job::JobReport;
 use crate::api::v1::problem::Code;
@@ -12,8 +10,9 @@ use crate::cli::args_job::{LogsArgs, StreamArg};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::interrupt::set_hint;
-use crate::cli::out::{Out, error_bytes, note};
+use crate::cli::out::{Out, note};
 use crate::client::{Client, ClientError, FilePiece, LogRequest};
+use crate::terminal;
 use lines::Lines;
 
 /// Bytes asked for at once.
@@ -140,7 +139,7 @@ fn put(out: &mut Out, source: &Source, bytes: &[u8]) -> Result<(), CliError> {
         return Ok(());
     }
     match source.apart {
-        true => error_bytes(bytes),
+        true => terminal::error_bytes(bytes),
         false => out.bytes(bytes),
     }?;
     Ok(())
@@ -193,7 +192,7 @@ fn print_one(out: &mut Out, source: &Source) -> Result<(), CliError> {
     })?;
     put(out, source, &lines.end())?;
     // What follows begins a line of its own on a terminal; a file is left as it is.
-    if source.label.is_none() && last != b'\n' && std::io::stdout().is_terminal() {
+    if source.label.is_none() && last != b'\n' && terminal::has_live_output() {
         out.bytes(b"\n")?;
     }
     Ok(())

@@ -1,7 +1,6 @@
 //! Says on standard error how simulations go on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,13 +9,13 @@ use cospan_domain::units::DurationMs;
 use crate::cli::out::{note, warning_word};
 use crate::simulate::report::RunRecord;
 use crate::simulate::{Notes, RunName, Study, Watcher};
+use crate::terminal;
 
 /// Between two looks of a person at a terminal.
 const LOOK: Duration = Duration::from_millis(200);
 /// Between two lines of a file that nobody watches.
 const LINE: Duration = Duration::from_secs(10);
 /// Goes to the begin of the line and clears it.
-const CLEAR: &str = "\r\x1b[2K";
 const DAY_MS: u64 = 86_400_000;
 
 /// Where all runs are.
@@ -48,7 +47,7 @@ impl Display {
             said: BTreeSet::new(),
         };
         Self {
-            terminal: std::io::stderr().is_terminal(),
+            terminal: terminal::has_live_errors(),
             runs: study.seeds.len() * study.variants.len(),
             begun: now,
             state: Mutex::new(state),
@@ -72,7 +71,7 @@ impl Display {
 
     /// A line that stays.
     fn say(&self, text: &str) {
-        let clear = if self.terminal { CLEAR } else { "" };
+        let clear = if self.terminal { terminal::clear_line() } else { "" };
         note(&format!("{clear}{text}"));
     }
 }
@@ -107,9 +106,7 @@ impl Watcher for Display {
         state.told = Instant::now();
         let line = self.line(&state, passed);
         if self.terminal {
-            let mut stderr = anstream::stderr();
-            // Nobody can be told that standard error is gone.
-            let _ = write!(stderr, "{CLEAR}{line}").and_then(|()| stderr.flush());
+            terminal::say(&format!("{}{line}", terminal::clear_line()));
         } else {
             self.say(&line);
         }

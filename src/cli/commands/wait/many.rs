@@ -1,7 +1,6 @@
 //! Many jobs at once: looked at by the page, and told of by one line that says how far they are.
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
@@ -11,6 +10,7 @@ use crate::api::v1::job::{JobRow, PhaseReport};
 use crate::cli::context::PAGE;
 use crate::cli::out::{note, state};
 use crate::client::{ClientError, JobFilter};
+use crate::terminal;
 
 /// More jobs than this are told of together.
 pub(super) const MANY: usize = 10;
@@ -19,7 +19,6 @@ const NAMED: usize = 10;
 /// Between two lines where nobody watches.
 const LINE: Duration = Duration::from_secs(30);
 /// Goes to the beginning of the line and clears it.
-const CLEAR: &str = "\r\x1b[2K";
 
 /// How many jobs are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,7 +95,7 @@ impl Progress {
     pub(super) fn new(total: usize) -> Self {
         Self {
             total,
-            terminal: std::io::stderr().is_terminal(),
+            terminal: terminal::has_live_errors(),
             begun: Instant::now(),
             told: None,
             last: String::new(),
@@ -116,10 +115,8 @@ impl Progress {
         let over = counts.ended() == self.total;
         let is_due = self.told.is_none_or(|told| told.elapsed() >= LINE);
         if self.terminal {
-            // Nobody can be told that standard error is gone.
-            let mut errors = anstream::stderr();
             let end = if over { "\n" } else { "" };
-            let _ = write!(errors, "{CLEAR}{line}{end}").and_then(|()| errors.flush());
+            terminal::say(&format!("{}{line}{end}", terminal::clear_line()));
         } else if line != self.last && (is_due || over) {
             note(&line);
             self.told = Some(Instant::now());
@@ -235,7 +232,7 @@ mod tests {
             last_words: Vec::new(),
         };
         let outcomes: Vec<Outcome> = (1..=100).map(outcome).collect();
-        let text = anstream::adapter::strip_str(&text(&outcomes)).to_string();
+        let text = terminal::without_styles(&text(&outcomes));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "100 jobs: 85 finished, 15 failed");
         assert_eq!((lines.len(), lines[1]), (12, "job 86 failed: exit code 3"));

@@ -1,0 +1,137 @@
+//! Files of comma-separated values, of which spreadsheets make no formulas.
+//!
+//! They take a field for a formula by its first letter, whatever is in quotes, and many look past
+//! blanks; others take a semicolon or a tab for the end of a field. What would be one begins with
+//! an apostrophe, by which spreadsheets know text. Numbers stay numbers.
+
+use std::borrow::Cow;
+
+/// What a formula begins with, in all widths in which it can be typed.
+const BEGINS: [char; 13] = [
+    '=', '+', '-', '@', '\u{2212}', '\u{fe62}', '\u{fe63}', '\u{fe66}', '\u{fe6b}', '\u{ff0b}',
+    '\u{ff0d}', '\u{ff1d}', '\u{ff20}',
+];
+/// Where a field ends for a program that reads the file otherwise than it is written.
+const ENDS: [char; 4] = [';', '\t', '\n', '\r'];
+
+/// A file that is being written.
+pub(crate) struct CsvFile(csv::Writer<Vec<u8>>);
+
+impl CsvFile {
+    pub(crate) fn new() -> Self {
+        Self(csv::Writer::from_writer(Vec::new()))
+    }
+
+    /// One more row.
+    ///
+    /// # Errors
+    /// It is not as long as those before.
+    pub(crate) fn row<T: AsRef<str>>(
+        &mut self,
+        fields: impl IntoIterator<Item = T>,
+    ) -> csv::Result<()> {
+        for field in fields {
+            self.0.write_field(harmless(field.as_ref()).as_bytes())?;
+        }
+        self.0.write_record(None::<&[u8]>)
+    }
+
+    /// The whole file.
+    ///
+    /// # Errors
+    /// It cannot be written, which memory never refuses.
+    pub(crate) fn finish(self) -> csv::Result<Vec<u8>> {
+        self.0.into_inner().map_err(|error| error.into_error().into())
+    }
+}
+
+/// A field that begins no formula, wherever it is taken to begin.
+fn harmless(field: &str) -> Cow<'_, str> {
+    // A tab or an end of line in front may be dropped, and what follows is a field of its own.
+    let begins_blank = field.starts_with(['\t', '\r', '\n']);
+    if is_number(field) || !begins_blank && !field.split_inclusive(ENDS).any(begins_formula) {
+        return Cow::Borrowed(field);
+    }
+    let mut text = String::with_capacity(field.len() + 4);
+    if begins_blank {
+        text.push('\'');
+    }
+    for part in field.split_inclusive(ENDS) {
+        if begins_formula(part) {
+            text.push('\'');
+        }
+        text.push_str(part);
+    }
+    Cow::Owned(text)
+}
+
+fn begins_formula(part: &str) -> bool {
+    let is_dropped = |c: char| {
+        c.is_whitespace() || crate::terminal::is_hidden(c) || "\"'`\u{ff02}\u{ff07}".contains(c)
+    };
+    part.trim_start_matches(is_dropped).starts_with(BEGINS)
+}
+
+/// Whether it is a number as programs write it.
+fn is_number(field: &str) -> bool {
+    field.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
+        && field.parse::<f64>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_back(field: &str) -> String {
+        let mut file = CsvFile::new();
+        file.row([field, "next"]).unwrap();
+        let written = file.finish().unwrap();
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&written[..]);
+        reader.records().next().unwrap().unwrap()[0].to_owned()
+    }
+
+    #[test]
+    fn no_field_begins_a_formula_however_it_is_read() {
+        for formula in [
+            "=1+1",
+            "+1+1",
+            "-1+1",
+            "@SUM(A1)",
+            "=cmd|' /C calc'!A0",
+            " =1",
+            "\u{a0}=1",
+            "\u{3000}=1",
+            "\"=1",
+            "'=1",
+            "\u{feff}=1",
+            "\u{200b}@x",
+            "\u{ff1d}1",
+            "\u{ff0b}1",
+            "\u{ff0d}1",
+            "\u{ff20}x",
+            "\u{2212}2+3",
+            "-",
+            "--1",
+            "-inf",
+            "+e5",
+        ] {
+            let field = read_back(formula);
+            assert_eq!(field, format!("'{formula}"), "{formula:?}");
+        }
+        for (blank, field) in
+            [("\t=1", "'\t'=1"), ("\r=1", "'\r'=1"), ("\n-", "'\n'-"), ("\tx", "'\tx")]
+        {
+            assert_eq!(read_back(blank), field);
+        }
+        assert_eq!(read_back("a;=1"), "a;'=1");
+        assert_eq!(read_back("a\n@x\tb\t-y"), "a\n'@x\tb\t'-y");
+    }
+
+    #[test]
+    fn numbers_and_plain_words_stay_as_they_are() {
+        for field in ["-15", "+3", "-1.5e-3", "-0.25", "", "laplace", "a=b", "2026-01-02", "a - b"]
+        {
+            assert_eq!(read_back(field), field);
+        }
+    }
+}

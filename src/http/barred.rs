@@ -1,0 +1,84 @@
+//! Requests that go on for long, and keys that change meanwhile: what a key was let in for ends
+//! when the key is removed, or loses the role that it needs.
+//!
+//! What is sent in pieces breaks off, so that nobody takes it for whole; a client that tries again
+//! is told why. What changes something is let come to its end once its body is read: its answer
+//! says what was done.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::HttpMessage;
+use actix_web::HttpRequest;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::ServiceResponse;
+use actix_web::web::{Bytes, Data};
+
+use super::failure::Failure;
+use super::gate::Caller;
+use super::state::Edge;
+
+/// Waits until the caller may not go on, and says why.
+pub(super) async fn barred(edge: Data<Edge>, caller: Caller) -> Failure {
+    let mut changed = edge.keys.watch();
+    loop {
+        // Looked at after each change, and once before: the key may have changed since it came.
+        if let Err(failure) = caller.may_go_on(&edge) {
+            return failure;
+        }
+        if changed.changed().await.is_err() {
+            // The keys are there as long as the server.
+            pending::<()>().await;
+        }
+    }
+}
+
+/// The same for a request; of one without a key nothing changes.
+pub(super) async fn barred_request(request: &HttpRequest) -> Failure {
+    let caller = request.extensions().get::<Caller>().cloned();
+    match (request.app_data::<Data<Edge>>().cloned(), caller) {
+        (Some(edge), Some(caller)) => barred(edge, caller).await,
+        _ => pending().await,
+    }
+}
+
+/// An answer whose pieces, if it has any that are not there yet, end when the caller is barred.
+pub(super) fn watched<B: MessageBody + 'static>(
+    answer: ServiceResponse<B>,
+    edge: &Data<Edge>,
+    caller: Option<&Caller>,
+) -> ServiceResponse<BoxBody> {
+    let Some(caller) = caller.cloned() else { return answer.map_into_boxed_body() };
+    let edge = edge.clone();
+    answer.map_body(move |_, body| match body.try_into_bytes() {
+        Ok(bytes) => BoxBody::new(bytes),
+        Err(body) => {
+            let barred = Box::pin(barred(edge, caller));
+            BoxBody::new(Watched { body: body.boxed(), barred })
+        }
+    })
+}
+
+struct Watched {
+    body: BoxBody,
+    barred: Pin<Box<dyn Future<Output = Failure>>>,
+}
+
+impl MessageBody for Watched {
+    type Error = Box<dyn std::error::Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        if let Poll::Ready(failure) = self.barred.as_mut().poll(context) {
+            return Poll::Ready(Some(Err(failure.into())));
+        }
+        Pin::new(&mut self.body).poll_next(context)
+    }
+}

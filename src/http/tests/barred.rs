@@ -1,0 +1,191 @@
+//! Keys that are removed, or lose a role, while a request of theirs goes on.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
+use cospan_domain::job::state::{Component, Run};
+
+use super::*;
+use crate::api::v1::upload::{UploadReport, UploadState};
+
+/// Within this the server has heeded a change; it looks each 20 ms here.
+const SOON: Duration = Duration::from_secs(1);
+
+/// One request of which all is read that comes.
+struct Open(TcpStream);
+
+impl Open {
+    fn send(served: &Served, token: &str, method: &str, path: &str, more: &str) -> Self {
+        let mut stream = TcpStream::connect(served.address).unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n{more}\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.set_read_timeout(Some(GENEROUS)).unwrap();
+        Self(stream)
+    }
+
+    /// Reads until this has come.
+    fn until(&mut self, wanted: &str) -> String {
+        let mut read = Vec::new();
+        let mut piece = [0; 4096];
+        while !String::from_utf8_lossy(&read).contains(wanted) {
+            let count = self.0.read(&mut piece).unwrap();
+            assert!(count > 0, "ended before {wanted:?}: {}", String::from_utf8_lossy(&read));
+            read.extend_from_slice(&piece[..count]);
+        }
+        String::from_utf8_lossy(&read).into_owned()
+    }
+
+    /// Reads to the end of the connection, which must come soon; what came.
+    fn ends_soon(mut self) -> Vec<u8> {
+        let begun = Instant::now();
+        let mut rest = Vec::new();
+        // Broken off is an end as well.
+        let _ = self.0.read_to_end(&mut rest);
+        assert!(begun.elapsed() < SOON, "it went on for {:?}", begun.elapsed());
+        rest
+    }
+}
+
+fn running_job(served: &Served, token: &str) {
+    served.submit_as(token, &job().to_string());
+    served.fake.change(1, |job| {
+        let (lrm_id, host) = (LrmId::new("1").unwrap(), "node".into());
+        let run = Run::Running { lrm_id, host, since: Timestamp(1) };
+        let component =
+            || Component { attempt: Attempt(1), run: run.clone(), ..Default::default() };
+        job.components = vec![component(), component()];
+    });
+    put(served, "stdout", b"begun");
+}
+
+fn put(served: &Served, file: &str, bytes: &[u8]) {
+    let key = (JobId(1), ComponentIndex(1), file.to_owned());
+    served.fake.contents.lock().unwrap().insert(key, bytes.to_vec());
+}
+
+fn remove(served: &Served, name: &str) {
+    served.keys.remove(&name.parse().unwrap()).unwrap();
+}
+
+const LOG: &str = "/v1/jobs/1/logs/b/stdout?follow=true";
+
+#[test]
+fn what_is_followed_ends_when_its_key_is_removed() {
+    let served = Served::start();
+    let token = served.key("anna", &[Role::User]);
+    running_job(&served, &token);
+    let mut log = Open::send(&served, &token, "GET", LOG, "");
+    log.until("begun");
+    let mut events = Open::send(&served, &token, "GET", "/v1/events", "");
+    events.until("hello");
+    let other = served.key("otto", &[Role::User]);
+    let mut others = Open::send(&served, &other, "GET", "/v1/events", "");
+    others.until("hello");
+    remove(&served, "anna");
+    for open in [log, events] {
+        let rest = open.ends_soon();
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "it is broken off, not over: {rest:?}");
+    }
+    // Nobody else's ends.
+    served.submit_as(&other, &job().to_string());
+    others.until("JobSubmitted");
+}
+
+#[test]
+fn who_loses_the_role_sees_no_more_of_others() {
+    let served = Served::start();
+    let token = served.key("anna", &[Role::User]);
+    let chief = served.key("chief", &[Role::Administrator]);
+    running_job(&served, &token);
+    let mut log = Open::send(&served, &chief, "GET", LOG, "");
+    log.until("begun");
+    let mut events = Open::send(&served, &chief, "GET", "/v1/events", "");
+    events.until("hello");
+    let mut narrow = Open::send(&served, &chief, "GET", "/v1/events?job=1", "");
+    narrow.until("hello");
+    let mut own = Open::send(&served, &token, "GET", LOG, "");
+    own.until("begun");
+    served.change_roles("chief", &[Role::User]);
+    put(&served, "stdout", b"begun, and a secret");
+    served.fake.change(1, |_| {});
+    for open in [log, events, narrow] {
+        let rest = open.ends_soon();
+        assert!(!String::from_utf8_lossy(&rest).contains("secret"), "{rest:?}");
+        assert!(!String::from_utf8_lossy(&rest).contains("\"job\":1"), "{rest:?}");
+    }
+    own.until("a secret");
+    // What it may still do goes on.
+    served.change_roles("anna", &[Role::Reader]);
+    put(&served, "stdout", b"begun, and a secret, and more");
+    own.until("and more");
+}
+
+#[test]
+fn a_download_breaks_off_when_its_key_is_removed() {
+    let served = Served::start();
+    let token = served.key("anna", &[Role::User]);
+    running_job(&served, &token);
+    let size = 256 << 20;
+    put(&served, "result", &vec![b'x'; size]);
+    let mut open = Open::send(&served, &token, "GET", "/v1/jobs/1/outputs/b/result", "");
+    open.until("xxxx");
+    remove(&served, "anna");
+    wait_until("the server knows", || served.ring.find(token.as_bytes()).is_none());
+    // What is in buffers between us and the server was sent before.
+    let rest = open.ends_soon();
+    assert!(rest.len() < size / 2, "{} bytes came", rest.len());
+}
+
+#[test]
+fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
+    let served = Served::start();
+    let token = served.key("anna", &[Role::User]);
+    let digest = "0".repeat(64);
+    let announced = serde_json::json!({ "name": "mesh", "size_bytes": 100, "digest": digest });
+    let reply = served.send_as(&token, "POST", "/v1/uploads", Some(&announced.to_string()));
+    let id = reply.json::<UploadReport>().id.unwrap();
+    let at = format!("/v1/uploads/{id}?offset=0");
+    assert_eq!(served.send_as(&token, "PATCH", &at, Some("0123456789")).status, 200);
+    let at = format!("/v1/uploads/{id}?offset=10");
+    let mut open = Open::send(&served, &token, "PATCH", &at, "Content-Length: 90\r\n");
+    open.0.write_all(b"half of it").unwrap();
+    remove(&served, "anna");
+    let said = String::from_utf8(open.ends_soon()).unwrap();
+    assert!(said.starts_with("HTTP/1.1 401 "), "{said}");
+    let left: UploadReport = served.get(&format!("/v1/uploads/{id}")).json();
+    assert_eq!((left.offset, left.state), (10, UploadState::Receiving));
+}
+
+#[test]
+fn a_submission_that_is_still_sent_when_the_role_is_lost_is_refused() {
+    let served = Served::start();
+    let token = served.key("anna", &[Role::User]);
+    let mut open = Open::send(&served, &token, "POST", "/v1/jobs", "Content-Length: 900\r\n");
+    open.0.write_all(b"{").unwrap();
+    served.change_roles("anna", &[Role::Reader]);
+    let said = String::from_utf8(open.ends_soon()).unwrap();
+    assert!(said.starts_with("HTTP/1.1 403 ") && said.contains("has not the role user"), "{said}");
+    assert!(served.fake.asked.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_file_is_not_brought_to_a_site_for_a_key_that_was_removed() {
+    let served = Served::start();
+    let token = served.key("anna", &[Role::User]);
+    let announced = serde_json::json!({
+        "name": "mesh", "size_bytes": 4, "digest": blake3::hash(b"mesh").to_hex().to_string(),
+    });
+    let reply = served.send_as(&token, "POST", "/v1/uploads", Some(&announced.to_string()));
+    let id = reply.json::<UploadReport>().id.unwrap();
+    let at = format!("/v1/uploads/{id}?offset=0");
+    assert_eq!(served.send_as(&token, "PATCH", &at, Some("mesh")).status, 200);
+    remove(&served, "anna");
+    wait_until("the server knows", || served.ring.find(token.as_bytes()).is_none());
+    let said = served.post(&format!("/v1/uploads/{id}/complete"), "").problem(409, "C4002");
+    assert!(said.detail.contains("the key anna was removed"), "{said}");
+    assert!(served.fake.uploaded.lock().unwrap().is_empty());
+}

@@ -1,0 +1,78 @@
+//! Signals to a server, heard from before anything is opened until its end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tracing::{info, warn};
+
+use crate::signals::{self, Asks};
+
+/// Exit code after a second signal to end.
+const EXIT_AT_ONCE: i32 = 130;
+
+/// How far a server is, as signals find it.
+const STARTING: u8 = 0;
+const SERVING: u8 = 1;
+const STOPPING: u8 = 2;
+
+/// What signals ask for, in order. What asks for nothing is told in the log.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    stage: Arc<AtomicU8>,
+    asked: UnboundedReceiver<(Asks, String)>,
+}
+
+/// Listens from now on.
+///
+/// # Errors
+/// The system does not let us.
+pub(crate) fn listen() -> std::io::Result<Heard> {
+    let mut caught = signals::catch_all()?;
+    let stage = Arc::new(AtomicU8::new(STARTING));
+    let (sender, asked) = mpsc::unbounded_channel();
+    let seen = stage.clone();
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in caught.forever() {
+            hear(signal, &seen, &sender);
+        }
+    })?;
+    Ok(Heard { stage, asked })
+}
+
+fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(Asks, String)>) {
+    let (asks, name) = (Asks::of(signal), signals::name(signal));
+    match asks {
+        Asks::Nothing => info!(%name, "a signal that asks for nothing"),
+        Asks::Reread => drop(sender.send((asks, name))),
+        Asks::Stop => match stage.swap(STOPPING, Ordering::AcqRel) {
+            // Nobody was answered anything yet, and what is opened can be left at any moment.
+            STARTING => {
+                info!(%name, "stopping before it had started");
+                std::process::exit(0);
+            }
+            SERVING => drop(sender.send((asks, name))),
+            _ => {
+                warn!("a second signal: ending at once; what is durable stays");
+                std::process::exit(EXIT_AT_ONCE);
+            }
+        },
+    }
+}
+
+impl Heard {
+    /// Waits for the first signal to end, and gives its name; from then on a second one ends at
+    /// once. `reread` is called for those that ask for it.
+    pub(super) async fn end(&mut self, reread: impl Fn()) -> String {
+        self.stage.store(SERVING, Ordering::Release);
+        loop {
+            match self.asked.recv().await {
+                Some((Asks::Reread, _)) => reread(),
+                Some((Asks::Stop, name)) => return name,
+                Some((Asks::Nothing, _)) => {}
+                // The thread that listens lives as long as the process.
+                None => std::future::pending().await,
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! All that this program prints for people passes here: what others wrote (names, messages, what
+//! payloads print) moves no cursor, hides nothing, and turns no other text around, but is shown
+//! as it is spelt: `\u{202e}`.
+//!
+//! What we say in colours is sealed with a number that nobody else knows, so that it is told from
+//! the same bytes in somebody's text.
+
+pub(crate) mod log;
+mod seen;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, IsTerminal, Write};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::Style;
+
+use seen::{Layout, Styles, write_seen};
+pub(crate) use seen::{is_hidden, json, one_line, yaml};
+
+/// How our own sequences begin.
+static SEAL: LazyLock<String> =
+    LazyLock::new(|| format!("\x1b[{};", RandomState::new().hash_one("what we say ourselves")));
+
+/// Back to the start of the line, and nothing left of it.
+static CLEAR: LazyLock<String> = LazyLock::new(|| format!("{}{}", sequence("G"), sequence("2K")));
+
+static ERRORS: Mutex<Option<Printer<Box<dyn Write + Send>>>> = Mutex::new(None);
+
+/// An order of ours to the terminal: what stands behind `ESC [`.
+pub(crate) fn sequence(order: &str) -> String {
+    format!("{}{order}", *SEAL)
+}
+
+/// The order that clears a line.
+pub(crate) fn clear_line() -> &'static str {
+    &CLEAR
+}
+
+/// A text of ours, or of others, in a style.
+pub(crate) fn painted(style: Style, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let sealed = |orders: String| orders.replace("\x1b[", &SEAL);
+    format!(
+        "{}{text}{}",
+        sealed(style.render().to_string()),
+        sealed(style.render_reset().to_string())
+    )
+}
+
+/// Prints to one place.
+pub(crate) struct Printer<W: Write> {
+    to: W,
+    styles: Styles,
+    /// People look at it at once.
+    is_live: bool,
+    /// The beginning of a character of which the rest may come.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Printer<W> {
+    /// Without colours, as into a file.
+    #[cfg(test)]
+    pub(crate) fn plain(to: W) -> Self {
+        Self { to, styles: Styles::Dropped, is_live: false, begun: Vec::new() }
+    }
+
+    /// As onto a terminal.
+    #[cfg(test)]
+    pub(crate) fn live(to: W) -> Self {
+        Self { to, styles: Styles::Kept, is_live: true, begun: Vec::new() }
+    }
+
+    /// Prints what people read, at once.
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        let mut seen = String::with_capacity(text.len());
+        self.end_begun(&mut seen);
+        write_seen(&mut seen, text, &SEAL, (self.styles, Layout::Kept));
+        self.to.write_all(seen.as_bytes())?;
+        self.to.flush()
+    }
+
+    /// Prints data, at once: exactly, unless people look at it.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_live {
+            let mut seen = String::with_capacity(bytes.len());
+            self.see(bytes, &mut seen);
+            self.to.write_all(seen.as_bytes())?;
+        } else {
+            self.to.write_all(&seen::without_sealed(bytes, SEAL.as_bytes()))?;
+        }
+        self.to.flush()
+    }
+
+    /// Data as people may see them.
+    fn see(&mut self, bytes: &[u8], seen: &mut String) {
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(bytes);
+        let mut chunks = all.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            let text = chunk.valid().replace("\r\n", "\n");
+            write_seen(seen, &text, &SEAL, (self.styles, Layout::Kept));
+            let invalid = chunk.invalid();
+            let is_begun = std::str::from_utf8(invalid).is_err_and(|e| e.error_len().is_none());
+            if is_begun && chunks.peek().is_none() {
+                self.begun = invalid.to_vec();
+            } else {
+                seen::write_bytes(seen, invalid);
+            }
+        }
+    }
+
+    fn end_begun(&mut self, seen: &mut String) {
+        seen::write_bytes(seen, &std::mem::take(&mut self.begun));
+    }
+}
+
+impl<W: Write> Drop for Printer<W> {
+    fn drop(&mut self) {
+        if !self.begun.is_empty() {
+            // Nobody is left to be told.
+            let _ = self.text("");
+        }
+    }
+}
+
+/// Standard output.
+pub(crate) fn stdout() -> Printer<Box<dyn Write + Send>> {
+    let stdout = io::stdout();
+    let (choice, is_live) = (AutoStream::choice(&stdout), stdout.is_terminal());
+    printer(Box::new(stdout), choice, is_live)
+}
+
+/// Standard error, one for the whole process.
+fn errors(
+    use_it: impl FnOnce(&mut Printer<Box<dyn Write + Send>>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut held: MutexGuard<'_, _> = ERRORS.lock().unwrap_or_else(PoisonError::into_inner);
+    let errors = held.get_or_insert_with(|| {
+        let stderr = io::stderr();
+        let (choice, is_live) = (AutoStream::choice(&stderr), stderr.is_terminal());
+        printer(Box::new(stderr), choice, is_live)
+    });
+    use_it(errors)
+}
+
+fn printer(
+    to: Box<dyn Write + Send>,
+    choice: ColorChoice,
+    is_live: bool,
+) -> Printer<Box<dyn Write + Send>> {
+    let styles = if choice == ColorChoice::Never { Styles::Dropped } else { Styles::Kept };
+    Printer { to, styles, is_live, begun: Vec::new() }
+}
+
+/// Prints text on standard error, at once. Nobody can be told that it is gone.
+pub(crate) fn say(text: &str) {
+    let _ = errors(|errors| errors.text(text));
+}
+
+/// Prints data on standard error, at once.
+///
+/// # Errors
+/// They cannot be written.
+pub(crate) fn error_bytes(bytes: &[u8]) -> io::Result<()> {
+    errors(|errors| errors.bytes(bytes))
+}
+
+/// Whether people look at standard output.
+pub(crate) fn has_live_output() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Whether people look at standard error.
+pub(crate) fn has_live_errors() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// A text in which our colours are what they are for others: nothing.
+pub(crate) fn without_styles(text: &str) -> String {
+    let mut seen = String::with_capacity(text.len());
+    write_seen(&mut seen, text, &SEAL, (Styles::Dropped, Layout::Kept));
+    seen
+}
+
+/// A cell of a table: one line, with our colours and nobody else's.
+pub(crate) fn cell(text: &str) -> String {
+    let mut seen = String::with_capacity(text.len());
+    write_seen(&mut seen, text, &SEAL, (Styles::Sealed, Layout::Spelt));
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use anstyle::AnsiColor;
+
+    use super::*;
+
+    fn printed(live: bool, print: impl FnOnce(&mut Printer<&mut Vec<u8>>)) -> String {
+        let mut to = Vec::new();
+        let mut printer = if live { Printer::live(&mut to) } else { Printer::plain(&mut to) };
+        print(&mut printer);
+        drop(printer);
+        String::from_utf8_lossy(&to).into_owned()
+    }
+
+    #[test]
+    fn our_colours_are_told_from_the_same_bytes_in_a_name() {
+        let red = painted(AnsiColor::Red.on_default(), "failed \x1b[32mwell\x1b[0m");
+        let live = printed(true, |printer| printer.text(&red).unwrap());
+        assert_eq!(live, "\x1b[31mfailed \\u{1b}[32mwell\\u{1b}[0m\x1b[0m");
+        let filed = printed(false, |printer| printer.text(&red).unwrap());
+        assert_eq!(filed, "failed \\u{1b}[32mwell\\u{1b}[0m");
+        let line = format!("{}at work", clear_line());
+        assert_eq!(printed(true, |printer| printer.text(&line).unwrap()), "\x1b[G\x1b[2Kat work");
+    }
+
+    #[test]
+    fn nothing_hidden_is_printed_for_people() {
+        let hostile =
+            "a\u{7}\u{8}\r\u{7f}\u{9b}2J\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{e0041}b";
+        for live in [true, false] {
+            let text = printed(live, |printer| printer.text(hostile).unwrap());
+            assert!(!text.contains(is_hidden), "{text:?}");
+            assert!(text.contains("\\u{202e}") && text.contains("\\u{9b}2J"), "{text}");
+        }
+        let data = printed(true, |printer| printer.bytes(hostile.as_bytes()).unwrap());
+        assert!(!data.contains(is_hidden), "{data:?}");
+    }
+
+    #[test]
+    fn lines_tabs_and_letters_of_all_scripts_stay_as_they_are() {
+        let text = "Grüße\t日本語 e\u{301}\u{1f600}\nשלום\n";
+        assert_eq!(printed(true, |printer| printer.text(text).unwrap()), text);
+        assert_eq!(printed(true, |printer| printer.bytes(text.as_bytes()).unwrap()), text);
+    }
+
+    #[test]
+    fn data_are_exact_unless_people_look_at_them() {
+        let data = b"\x1b[31m\xff\xfe\r\n\xe2\x80\xae";
+        let mut to = Vec::new();
+        Printer::plain(&mut to).bytes(data).unwrap();
+        assert_eq!(to, data);
+        let label = painted(Style::new().dimmed(), "a | ").into_bytes();
+        let mut to = Vec::new();
+        Printer::plain(&mut to).bytes(&[&label, &data[..]].concat()).unwrap();
+        assert_eq!(to, [b"a | ", &data[..]].concat(), "but our colours are dropped");
+        let live = printed(true, |printer| printer.bytes(data).unwrap());
+        assert_eq!(live, "\\u{1b}[31m\\xff\\xfe\n\\u{202e}");
+    }
+
+    #[test]
+    fn a_character_that_comes_in_pieces_is_whole_and_one_without_its_end_is_spelt() {
+        let live = printed(true, |printer| {
+            for piece in ["é".as_bytes(), &[0xe2, 0x80], &[0xae], &[0xe2], b"x", &[0xc3]] {
+                printer.bytes(piece).unwrap();
+            }
+            printer.text("end").unwrap();
+        });
+        assert_eq!(live, "é\\u{202e}\\xe2x\\xc3end");
+    }
+
+    #[test]
+    fn a_cell_is_one_line_with_our_colours() {
+        let text = cell(&painted(Style::new().bold(), "a\n8\tfinished\x1b[1m"));
+        assert_eq!(without_styles(&text), "a\\n8\\tfinished\\u{1b}[1m");
+        let live = printed(true, |printer| printer.text(&text).unwrap());
+        assert!(live.starts_with("\x1b[1ma") && live.ends_with("\x1b[0m"), "{live:?}");
+    }
+}

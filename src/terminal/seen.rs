@@ -1,0 +1,171 @@
+//! How text is spelt so that all of it is seen.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// What becomes of our own sequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Styles {
+    /// They are what terminals understand.
+    Kept,
+    /// They stay sealed: the text is printed later.
+    Sealed,
+    Dropped,
+}
+
+/// What becomes of ends of lines and of tabs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    Kept,
+    Spelt,
+}
+
+/// Whether a character does something to a terminal, has no form of its own, or changes that of
+/// others. Joiners are among them: a name does not need them to be read.
+pub(crate) fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Writes a text as it may be seen; our own sequences begin with `seal`.
+pub(super) fn write_seen(to: &mut String, text: &str, seal: &str, how: (Styles, Layout)) {
+    let mut rest = text;
+    while let Some(at) = rest.find(is_hidden) {
+        let (before, from) = rest.split_at(at);
+        to.push_str(before);
+        if let Some(order) = from.strip_prefix(seal) {
+            let end =
+                order.find(|c: char| ('@'..='~').contains(&c)).map_or(order.len(), |at| at + 1);
+            let (order, behind) = order.split_at(end);
+            match how.0 {
+                Styles::Kept => to.extend(["\x1b[", order]),
+                Styles::Sealed => to.extend([seal, order]),
+                Styles::Dropped => {}
+            }
+            rest = behind;
+            continue;
+        }
+        let mut chars = from.chars();
+        match chars.next() {
+            Some(kept @ ('\n' | '\t')) if how.1 == Layout::Kept => to.push(kept),
+            Some(hidden) => spell(to, hidden),
+            None => {}
+        }
+        rest = chars.as_str();
+    }
+    to.push_str(rest);
+}
+
+fn spell(to: &mut String, hidden: char) {
+    match hidden {
+        '\n' | '\t' | '\r' => to.extend(hidden.escape_default()),
+        other => to.extend(other.escape_unicode()),
+    }
+}
+
+/// Writes bytes that are no text.
+pub(super) fn write_bytes(to: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        // Writing into a text cannot fail.
+        let _ = write!(to, "\\x{byte:02x}");
+    }
+}
+
+/// Data without our own sequences.
+pub(super) fn without_sealed<'a>(bytes: &'a [u8], seal: &[u8]) -> Cow<'a, [u8]> {
+    let next = |rest: &[u8]| rest.windows(seal.len()).position(|part| part == seal);
+    let Some(mut at) = bytes.contains(&seal[0]).then(|| next(bytes)).flatten() else {
+        return Cow::Borrowed(bytes);
+    };
+    let (mut kept, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
+    loop {
+        kept.extend_from_slice(&rest[..at]);
+        let order = &rest[at + seal.len()..];
+        let end = order.iter().position(|byte| (b'@'..=b'~').contains(byte));
+        rest = end.map_or(&[], |end| &order[end + 1..]);
+        match next(rest) {
+            Some(found) => at = found,
+            None => break,
+        }
+    }
+    kept.extend_from_slice(rest);
+    Cow::Owned(kept)
+}
+
+/// A text on one line, with all of it to be seen.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    replaced(text, is_hidden, spell)
+}
+
+/// A JSON document whose texts say the same, but hide nothing.
+pub(crate) fn json(document: &str) -> Cow<'_, str> {
+    // Below a blank there is nothing but layout: texts have it escaped already.
+    replaced(document, is_hidden_in_document, |to, hidden| {
+        for unit in hidden.encode_utf16(&mut [0; 2]) {
+            let _ = write!(to, "\\u{unit:04x}");
+        }
+    })
+}
+
+/// The same for YAML that is written as JSON is: its texts are in double quotes.
+pub(crate) fn yaml(document: &str) -> Cow<'_, str> {
+    replaced(document, is_hidden_in_document, |to, hidden| {
+        let _ = match u32::from(hidden) {
+            code @ ..=0xffff => write!(to, "\\u{code:04x}"),
+            code => write!(to, "\\U{code:08x}"),
+        };
+    })
+}
+
+pub(super) fn is_hidden_in_document(c: char) -> bool {
+    is_hidden(c) && c != '\n'
+}
+
+fn replaced(
+    text: &str,
+    which: impl Fn(char) -> bool,
+    mut replace: impl FnMut(&mut String, char),
+) -> Cow<'_, str> {
+    if !text.contains(&which) {
+        return Cow::Borrowed(text);
+    }
+    let mut to = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match which(c) {
+            true => replace(&mut to, c),
+            false => to.push(c),
+        }
+    }
+    Cow::Owned(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "a\u{7f}\u{9b}\u{202e}\u{200b}\u{2028}\u{e0041}\"\\\n\u{1b}b";
+
+    #[test]
+    fn a_document_hides_nothing_and_says_the_same() {
+        let exact = serde_json::json!({ "name": HOSTILE, HOSTILE: 1 });
+        let text = serde_json::to_string_pretty(&exact).unwrap();
+        let spelt = json(&text);
+        assert!(!spelt.contains(is_hidden_in_document), "{spelt:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&spelt).unwrap(), exact);
+        let spelt = yaml(&text);
+        assert!(!spelt.contains(is_hidden_in_document), "{spelt:?}");
+        assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&spelt).unwrap(), exact);
+    }
+
+    #[test]
+    fn what_hides_nothing_is_not_copied() {
+        assert!(matches!(json("{\n  \"a\": \"é\"\n}"), Cow::Borrowed(_)));
+        assert!(matches!(one_line("laplace"), Cow::Borrowed(_)));
+        assert_eq!(one_line("a\nb"), "a\\nb");
+    }
+}

@@ -1,0 +1,75 @@
+//! What others wrote, on its way to a terminal.
+
+use serde_json::json;
+
+use super::fake::{Answer, Fake};
+use super::{code, cospan, job, run, stderr, stdout};
+
+/// Clears a screen, turns text around, hides a word, and begins a row of its own.
+const HOSTILE: &str = "w\u{1b}[2J\u{9b}31m\u{7}\u{202e}\u{200b}\u{2028}\u{e0041}\r8  finished";
+
+fn hides_nothing(text: &str) {
+    let hidden = |c: char| {
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{e0000}'..='\u{e007f}')
+    };
+    assert!(!text.contains(hidden), "{text:?}");
+}
+
+fn hostile_server() -> Fake {
+    Fake::start(|request| match request.path.as_str() {
+        "/v1/jobs/1" => {
+            let mut job = job(1, "failed");
+            job["phase"]["reason"] = json!(HOSTILE);
+            job["owner"] = json!(HOSTILE);
+            job["document"]["name"] = json!(HOSTILE);
+            Answer::json(&job)
+        }
+        "/v1/jobs/2" => Answer::problem(409, "C4002", HOSTILE),
+        "/v1/jobs/3" => Answer::new(502, "text/html", HOSTILE),
+        _ => Answer::no_such(&request.path),
+    })
+}
+
+#[test]
+fn nothing_that_others_wrote_moves_the_cursor_or_hides_a_word() {
+    let server = hostile_server();
+    for arguments in [
+        &["show", "1"][..],
+        &["wait", "1"],
+        &["show", "2"],
+        &["show", "3"],
+        &["show", HOSTILE],
+        &[HOSTILE],
+        &["submit", HOSTILE],
+    ] {
+        let output = run(&server, arguments);
+        hides_nothing(&stdout(&output));
+        hides_nothing(&stderr(&output));
+        let shown = stdout(&output) + &stderr(&output);
+        // What is no answer of ours is not told word by word.
+        assert!(arguments[1..] == ["3"] || shown.contains("\\u{202e}"), "{arguments:?}: {shown}");
+    }
+}
+
+#[test]
+fn structured_answers_are_exact_and_hide_nothing() {
+    let server = hostile_server();
+    for format in ["json", "yaml"] {
+        let output = run(&server, &["show", "1", "-o", format]);
+        hides_nothing(&stdout(&output));
+        let read: serde_json::Value = serde_saphyr::from_str(&stdout(&output)).unwrap();
+        assert_eq!(read["document"]["name"], HOSTILE);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_file_name_in_a_message_hides_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let name = "a\u{1b}[31m\u{202e}b.toml";
+    std::fs::write(home.path().join(name), "nonsense =").unwrap();
+    let output = cospan(home.path()).args(["submit", name, "--dry-run"]).output().unwrap();
+    hides_nothing(&stderr(&output));
+    assert!(stderr(&output).contains("a\\u{1b}[31m\\u{202e}b.toml"), "{}", stderr(&output));
+}
