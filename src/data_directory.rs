@@ -1,9 +1,9 @@
 //! The data directory must be ours alone: whoever can change it, or put another in its place, has
 //! the keys, the store and what runs at the sites.
 
-use std::fs::{DirBuilder, Metadata};
+use std::fs::Metadata;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -58,7 +58,7 @@ pub enum DataDirectoryError {
 /// It cannot be made, or is not ours alone.
 pub fn prepare(path: &Path) -> Result<(), DataDirectoryError> {
     check(path)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable(path))?;
+    cospan_durable::make_directory(path).map_err(unusable(path))?;
     // Somebody may have been quicker to make it.
     check(path)
 }

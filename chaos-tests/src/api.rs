@@ -39,6 +39,11 @@ impl Api {
         Self { agent: config.into(), base: format!("http://127.0.0.1:{port}"), token }
     }
 
+    /// The same with another key.
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: token.into(), ..self.clone() }
+    }
+
     fn bearer(&self) -> String {
         format!("Bearer {}", self.token)
     }

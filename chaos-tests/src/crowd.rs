@@ -92,6 +92,11 @@ impl Crowd {
         lock(&self.state).open.iter().min().copied()
     }
 
+    /// What clients were told so far.
+    pub fn promises(&self) -> Promises {
+        lock(&self.state).promises.clone()
+    }
+
     /// Sends no new jobs; finishes requests that are under way (the server must be up).
     pub fn finish(mut self) -> Promises {
         self.stop.store(true, Ordering::Relaxed);

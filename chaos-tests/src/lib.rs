@@ -22,6 +22,7 @@ pub mod oracle;
 pub mod payload;
 pub mod points;
 pub mod port;
+pub mod power;
 pub mod seeds;
 pub mod server;
 pub mod settle;

@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use cospan_chaos_tests::command::bench::bench;
 use cospan_chaos_tests::command::deaths::{self, DeathsArgs};
 use cospan_chaos_tests::command::run::{self, RunArgs};
-use cospan_chaos_tests::{at_once, bugs, differ, faults, kills, points, shared_points};
+use cospan_chaos_tests::{at_once, bugs, differ, faults, kills, points, power, shared_points};
 use cospan_domain::planted::{Bug, RARE};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -68,6 +68,28 @@ Examples:
         /// How often each state must have been struck
         #[arg(long, default_value_t = 5)]
         least_strikes: u32,
+    },
+    /// Cut the power of a server's disk at random moments
+    #[command(after_help = "\
+Takes root and a loop device. A server works with its data directory and its sites on a file system
+that is an image, mounted by loop. What is on the image when the power is cut is all that is left:
+it is mounted anew, and the server must start, with every site usable, and with every job, key, upload
+and export that was said to be done. Each disk meets a cut during its first start, and then during
+submissions, key changes, uploads and exports.
+
+Exit code 1 if something was lost, or where nothing could be tried. Ctrl-C ends it, and leaves no
+mount and no loop device behind.
+
+Examples:
+  cospan-chaos power --cuts 50
+  cospan-chaos --seed 7 power --cuts 5 --at-once 1")]
+    Power {
+        /// How often
+        #[arg(long, default_value_t = 50)]
+        cuts: u32,
+        /// How many disks at the same time
+        #[arg(long, default_value_t = 3)]
+        at_once: usize,
     },
     /// Let the control plane die once, at each step of two quiet simulated runs
     #[command(after_help = "\
@@ -178,6 +200,14 @@ fn run(cli: &Cli) -> Result<bool> {
                 seed: drawn(),
                 keep: cli.keep,
             })?;
+            say(&outcome.report());
+            Ok(outcome.is_good())
+        }
+        What::Power { cuts, at_once } => {
+            power::machine::go_apart()?;
+            let (keep, seed) = (cli.keep, drawn());
+            let options = power::Options { binary, base, cuts, at_once, seed, keep };
+            let outcome = power::run(&options, &show)?;
             say(&outcome.report());
             Ok(outcome.is_good())
         }

@@ -113,6 +113,12 @@ impl Server {
         }
     }
 
+    /// Whether it takes work now.
+    pub fn is_ready(&self) -> bool {
+        let probe = Api::new(self.port, String::new());
+        matches!(probe.get("/readyz"), Reply::Answered(200, _))
+    }
+
     /// A client of it, once it was ready.
     ///
     /// # Errors

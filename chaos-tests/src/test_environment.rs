@@ -75,6 +75,8 @@ impl Layout {
 #[derive(Debug)]
 pub struct TestEnvironment {
     directory: TempDir,
+    /// Where data directory and sites are; a directory below it, or itself.
+    disk: PathBuf,
     /// Kind of its file system.
     pub file_system: String,
     /// Its sites.
@@ -92,6 +94,16 @@ impl TestEnvironment {
         Self::with_sites(base, &processors, &layout.sections(), &layout.bandwidth)
     }
 
+    /// The same with the data directory and the sites below a directory of this name, and all else
+    /// beside it.
+    ///
+    /// # Errors
+    /// As for [`TestEnvironment::new`].
+    pub fn with_disk(base: &Path, layout: &Layout, name: &str) -> Result<Self> {
+        let processors = vec![layout.processors; layout.sites];
+        Self::make(base, &processors, &layout.sections(), &layout.bandwidth, name)
+    }
+
     /// The same with one site for each count of processors, named s1, s2, ...; these
     /// sections of the configuration; and a link of this bandwidth between any two sites.
     ///
@@ -103,16 +115,31 @@ impl TestEnvironment {
         sections: &str,
         bandwidth: &str,
     ) -> Result<Self> {
+        Self::make(base, processors, sections, bandwidth, "")
+    }
+
+    fn make(
+        base: &Path,
+        processors: &[u32],
+        sections: &str,
+        bandwidth: &str,
+        disk: &str,
+    ) -> Result<Self> {
         fs::create_dir_all(base)?;
         let directory = tempfile::Builder::new().prefix("kill-").tempdir_in(base)?;
         let file_system = disk::check(directory.path())?;
         let port = HeldPort::take()?;
+        let disk = match disk {
+            "" => directory.path().to_owned(),
+            name => directory.path().join(name),
+        };
         let sites = (1..).zip(processors).map(|(number, processors)| EnvironmentSite {
             name: format!("s{number}"),
-            root: directory.path().join(format!("site-{number}")),
+            root: disk.join(format!("site-{number}")),
             processors: *processors,
         });
-        let environment = Self { sites: sites.collect(), file_system, port, directory };
+        let sites = sites.collect();
+        let environment = Self { sites, disk, file_system, port, directory };
         fs::write(environment.config(), environment.configuration(sections, bandwidth))?;
         fs::write(environment.payload(), payload::SCRIPT)?;
         fs::write(environment.ledger(), "")?;
@@ -129,6 +156,11 @@ impl TestEnvironment {
         self.directory.path()
     }
 
+    /// Where data directory and sites are.
+    pub fn disk(&self) -> &Path {
+        &self.disk
+    }
+
     /// Leaves the directory behind, for people to look at.
     pub fn keep(&mut self) {
         self.directory.disable_cleanup(true);
@@ -141,7 +173,7 @@ impl TestEnvironment {
 
     /// The server's data directory.
     pub fn data(&self) -> PathBuf {
-        self.path().join("data")
+        self.disk.join("data")
     }
 
     /// What payloads write and only the harness reads.

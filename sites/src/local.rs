@@ -189,13 +189,15 @@ impl LocalSite {
         self.shared.area.prepare()
     }
 
-    /// Takes the root for its owner, before anything is done there. One that is not there now is
-    /// taken once it is.
+    /// Takes the root for its owner, before anything is done there, and mends what a power cut
+    /// left of its marker. One that is not there now is taken once it is.
     ///
     /// # Errors
     /// `Refused` if another control plane has it, with both names and the remedy.
     pub fn take(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
+        // One that cannot be mended says so each time that it is opened.
+        let _ = Root::mend(&config.root, &config.name);
         let Ok(root) = Root::open(&config.root, &config.name) else { return Ok(()) };
         self.shared.hold(&root).map_err(|error| {
             SiteError::Refused(format!("site {} is not ours alone: {error}", config.name))

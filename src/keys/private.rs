@@ -1,8 +1,8 @@
 //! Files that only their owner can read or change.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::KeyError;
@@ -25,7 +25,7 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), KeyError> {
 /// Makes the directory if it is missing; else checks that nobody else can
 /// change what is in it.
 pub(super) fn prepare_directory(path: &Path) -> Result<(), KeyError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("create", path))?;
+    cospan_durable::make_directory(path).map_err(io("create", path))?;
     check_directory(path)
 }
 
@@ -85,15 +85,7 @@ pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> 
 /// Puts a file in place as a whole: a reader sees the old text or the new one,
 /// and the new one survives a power cut.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), KeyError> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    // Made with mode 600 and an unguessable name.
-    let mut draft =
-        tempfile::NamedTempFile::new_in(directory).map_err(io("write in", directory))?;
-    draft.write_all(text.as_bytes()).map_err(io("write", path))?;
-    draft.as_file().sync_all().map_err(io("write", path))?;
-    draft.persist(path).map_err(|error| io("write", path)(error.error))?;
-    let opened = File::open(directory).map_err(io("open", directory))?;
-    opened.sync_all().map_err(io("write", directory))
+    cospan_durable::replace(path, text.as_bytes()).map_err(io("write", path))
 }
 
 /// Removes a file; it may be gone already.

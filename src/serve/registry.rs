@@ -174,7 +174,7 @@ pub(super) async fn sites(
     let unusable = |error: std::io::Error| {
         SiteError::Refused(format!("{} cannot be written: {error}", known.display()))
     };
-    std::fs::create_dir_all(&known).map_err(unusable)?;
+    cospan_durable::make_directory(&known).map_err(unusable)?;
     let program = std::env::current_exe()
         .map_err(|error| SiteError::Refused(format!("cannot find this program's file: {error}")))?;
     let agent = vec![program.into_os_string(), "copy-agent".into()];
@@ -191,7 +191,7 @@ pub(super) async fn sites(
         let place = clusters::place(section);
         if std::fs::read(&heard_of).ok().as_deref() != Some(place.as_bytes()) {
             match initialise().await {
-                Ok(()) => std::fs::write(&heard_of, place).map_err(unusable)?,
+                Ok(()) => cospan_durable::replace(&heard_of, place.as_bytes()).map_err(unusable)?,
                 Err(error) if ssh.is_some() && is_passing(&error) => {
                     warn!(site = %section.name, problem = %error, "not reached; trying again");
                     actix_web::rt::spawn(when_reached(initialise, heard_of, place));
@@ -223,7 +223,7 @@ async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) 
             }
         }
     }
-    match std::fs::write(&heard_of, place) {
+    match cospan_durable::replace(&heard_of, place.as_bytes()) {
         Ok(()) => info!(file = %heard_of.display(), "a site was reached for the first time"),
         Err(error) => warn!(file = %heard_of.display(), problem = %error, "cannot be written"),
     }

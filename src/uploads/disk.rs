@@ -70,8 +70,9 @@ pub(super) fn found(directory: &Path) -> Vec<Record> {
         (Some(end), Some(stem)) if end == "part" => {
             !known.contains(stem) || stem.to_str().is_some_and(|id| over.contains(id))
         }
+        // An earlier version gave these names to what was half-made.
         (None, Some(stem)) => stem.to_string_lossy().starts_with(".tmp"),
-        _ => false,
+        _ => file.file_name().is_some_and(cospan_durable::is_half_made),
     };
     for file in files.iter().filter(is_left) {
         if let Err(error) = remove(file) {

@@ -14,9 +14,9 @@ mod record;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -130,7 +130,7 @@ impl Uploads {
             return Ok(upload.clone());
         }
         self.has_room(directory, &known, &announced)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        cospan_durable::make_directory(directory)?;
         let id = announced.id.clone();
         disk::make_part(directory, &id)?;
         if let Err(error) = announced.save(directory) {
@@ -282,6 +282,7 @@ impl Uploads {
         let (directory, id) = (self.directory()?, upload.record().id);
         disk::remove(&disk::part(directory, &id))?;
         disk::remove(&directory.join(format!("{id}.json")))?;
+        cospan_durable::sync_directory(directory)?;
         // Whoever holds it still sees that it is over.
         locked(&upload.record).given_up = true;
         locked(&self.known).remove(&id);

@@ -1,7 +1,6 @@
 //! What is written down of an upload.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
 
 use cospan_domain::ids::{Digest, KeyName, LogicalName, SiteName};
@@ -104,11 +103,8 @@ impl Record {
     /// # Errors
     /// It cannot be written.
     pub fn save(&self, directory: &Path) -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.as_file().sync_all()?;
-        file.persist(directory.join(format!("{}.json", self.id)))?;
-        std::fs::File::open(directory)?.sync_all()
+        let file = directory.join(format!("{}.json", self.id));
+        cospan_durable::replace(&file, &serde_json::to_vec(self)?)
     }
 }
 

@@ -75,7 +75,7 @@ pub fn import(
     }
     let imported = fill(&directory, floor, options, input);
     if imported.is_err() {
-        directory.clear();
+        directory.clear_beside(None);
     }
     imported
 }

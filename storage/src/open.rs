@@ -162,6 +162,7 @@ pub fn open_and_load(
         }
     };
     marker.expect_engine(&directory, options.engine)?;
+    marker.discard_unused(&directory);
     Start { directory, marker, floor, options, sink }.run(load)
 }
 
@@ -270,4 +271,33 @@ pub(crate) fn guarded<T>(
             problem: format!("the engine gave up on it: {}", panic_text(&*panic)),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_whose_first_start_was_cut_off_is_made_anew() {
+        for (engine, left) in EngineKind::ALL.iter().flat_map(|engine| {
+            [&b""[..], b"\0\0\0\0\0\0\0\0", b"half of it"].map(|left| (*engine, left))
+        }) {
+            let home = tempfile::tempdir().unwrap();
+            let (path, options) = (home.path().join("store"), Options::new(engine));
+            let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
+            let instance = draw_instance().unwrap();
+            Marker::create(&directory, engine, instance).unwrap();
+            for file in [engine.file(), "conf"] {
+                std::fs::write(path.join(file), left).unwrap();
+            }
+            drop(directory);
+            let opened = open(&path, &options, Arc::new(|_| {})).unwrap();
+            assert_eq!(opened.instance, instance);
+            opened.journal.close();
+            drop(opened);
+            // What was opened once is never made anew.
+            std::fs::write(path.join(engine.file()), left).unwrap();
+            open(&path, &options, Arc::new(|_| {})).unwrap_err();
+        }
+    }
 }

@@ -18,15 +18,23 @@
 initialise() {
     marker=
     mkdir -p "$root" && cd "$root" || fail refused "cannot make $root"
-    { IFS= read -r marker < site-id; } 2> /dev/null
+    { IFS= read -r marker < site-id || marker=; } 2> /dev/null
     case $marker in
     '' | "cospan site $site") ;;
     *) fail refused "its site-id names another site; give each site its own directory" ;;
     esac
     chmod 700 . && mkdir -p attempts spool live gone || fail refused "cannot write below $root"
     [ -n "$marker" ] && return
-    printf 'cospan site %s\n' "$site" > "gone/site-id.$own" && mv "gone/site-id.$own" site-id \
-        || fail refused "cannot write below $root"
+    printf 'cospan site %s\n' "$site" > "gone/site-id.$own" || fail refused "cannot write below $root"
+    sync "gone/site-id.$own" . 2> /dev/null
+    mv "gone/site-id.$own" site-id || fail refused "cannot write below $root"
+    sync . 2> /dev/null
+}
+
+# Brings files that are used from now on: none may be empty after a power cut.
+install() {
+    receive_all .
+    sync -f . 2> /dev/null
 }
 
 # status SECONDS [queue] [load]      asks the batch system for so much of what it knows
@@ -206,7 +214,7 @@ main() {
     [ "$verb" = initialise ] || reach
     case $verb in
     initialise) initialise ;;
-    install) receive_all . ;;
+    install) install ;;
     describe) lrm_describe ;;
     status) status "$@" ;;
     gate) gate "$@" ;;

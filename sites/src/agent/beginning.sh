@@ -26,8 +26,9 @@ limited() {
 # Only one's own site: what is found absent in another place is no information.
 reach() {
     marker=
+    [ -e "$root/site-id" ] || fail unsent "$root has no site-id: is it mounted?"
     { IFS= read -r marker < "$root/site-id"; } 2> /dev/null \
-        || fail unsent "$root has no site-id: is it mounted?"
+        || fail unsent "the site-id in $root is cut off, as after a power cut; if this is the directory of site $site, write into it the line: cospan site $site"
     [ "$marker" = "cospan site $site" ] || fail unsent "the site-id in $root names another site"
     [ -d "$root/attempts" ] || fail unsent "$root has no directory attempts"
     cd "$root" || fail unsent "$root cannot be entered"

@@ -71,6 +71,8 @@ commit() {
     fi
     chmod 555 "incoming/$1" && sync "incoming/$1" 2> /dev/null
     mv "incoming/$1" "store/$2" || fail unsent "cannot write store/$2"
+    sync store 2> /dev/null
+    :
 }
 
 # keep NAME FOLDER FILE: gives a whole copy its name among the users' files.
@@ -200,5 +202,6 @@ settle() {
     mv -T "incoming/$1" "store/$2" 2> /dev/null || [ -e "store/$2" ] \
         || fail unsent "cannot write store/$2"
     chmod 555 "store/$2"
+    sync store 2> /dev/null
     drop_copy "$1"
 }

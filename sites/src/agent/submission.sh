@@ -68,7 +68,7 @@ submit() {
         return
     fi
     [ ! -e "attempts/$tag/decision" ] || fail unsent "its gate is closed already"
-    [ -e "$stub" ] && [ -e "$wrapper" ] || fail missing "the wrapper is not there"
+    [ -s "$stub" ] && [ -s "$wrapper" ] || fail missing "the wrapper is not there"
     mkdir -p "spool/$tag" || fail unsent "cannot make spool/$tag at the site"
     receive_all "spool/$tag"
     shift 4

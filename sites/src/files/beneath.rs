@@ -147,7 +147,7 @@ impl Dir {
 
     /// Makes its names durable.
     pub(super) fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.0)?)
+        cospan_durable::sync_names(&self.0)
     }
 
     /// Makes everything in its file system durable.
@@ -161,7 +161,8 @@ impl Dir {
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
-    /// Replaces a file as a whole: a reader sees the old or the new content.
+    /// Replaces a file as a whole: a reader sees the old or the new content. After a power cut it
+    /// may be empty, and whoever reads it must take that for absent.
     pub(super) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let temporary = format!("{name}.new");
         let mut file = self.write(&temporary)?;

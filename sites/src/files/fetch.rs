@@ -139,7 +139,7 @@ async fn bring(
     let listing = insist(|| source.list(&order.source.place)).await;
     if let Some(listing) = listing.map_err(|error| (CopyBlame::Source, error.to_string()))? {
         bring_tree(source, order, Arc::new(listing), part.clone(), done).await?;
-        return tokio::fs::rename(&part, to).await.map_err(here);
+        return put_in_place(part, to).await.map_err(here);
     }
     let mut data = tokio::fs::OpenOptions::new();
     let mut data = data.read(true).append(true).create(true).open(&part).await.map_err(here)?;
@@ -160,12 +160,24 @@ async fn bring(
         done.store(offset, Ordering::Relaxed);
         pace(order.limit, piece.bytes.len(), started).await;
     }
-    data.flush().await.map_err(here)?;
+    data.sync_all().await.map_err(here)?;
     if offset != wanted.size.0 || Digest(*hasher.finalize().as_bytes()) != wanted.digest {
         tokio::fs::remove_file(&part).await.map_err(here)?;
         return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
     }
-    tokio::fs::rename(&part, to).await.map_err(here)
+    put_in_place(part, to).await.map_err(here)
+}
+
+/// Gives what was fetched its name, whole also after a power cut: what is there is not fetched again.
+async fn put_in_place(part: PathBuf, to: &Path) -> io::Result<()> {
+    let to = to.to_path_buf();
+    let put = move || {
+        if part.is_dir() {
+            Dir::open(&part)?.sync_all_below()?;
+        }
+        cospan_durable::put_in_place(&part, &to)
+    };
+    tokio::task::spawn_blocking(put).await.map_err(io::Error::other)?
 }
 
 /// Removes a file, or a directory with all below it.

@@ -48,9 +48,10 @@ impl Root {
         Dir::open(path).map(Self)
     }
 
-    /// Makes our directories where they are missing.
+    /// Makes our directories where they are missing, durably.
     pub(super) fn prepare(&self) -> io::Result<()> {
-        OURS.iter().try_for_each(|name| self.0.ensure_dir(*name).map(drop))
+        OURS.iter().try_for_each(|name| self.0.ensure_dir(*name).map(drop))?;
+        self.0.sync()
     }
 
     pub(super) fn sub(&self, name: &str) -> io::Result<Dir> {

@@ -66,7 +66,8 @@ impl Place {
 
 /// Gives how much was there; nothing is written unless that is what was expected.
 fn append(root: &Root, name: &str, offset: u64, bytes: &[u8], last: bool) -> io::Result<u64> {
-    let dir = root.sub(FILES)?.ensure_dir(UPLOADS)?;
+    let files = root.sub(FILES)?;
+    let dir = files.ensure_dir(UPLOADS)?;
     let file = dir.write(name)?;
     if offset == 0 {
         file.set_len(0)?;
@@ -79,6 +80,7 @@ fn append(root: &Root, name: &str, offset: u64, bytes: &[u8], last: bool) -> io:
     if last {
         file.sync_all()?;
         dir.sync()?;
+        files.sync()?;
     }
     Ok(length)
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::InstanceId;
 
 use super::root::Root;
+use super::spawn::install_script;
 use super::{Shared, not_done};
 use crate::port::SiteError;
 
@@ -62,7 +63,8 @@ impl Owner {
     fn write(&self, file: &File) -> io::Result<()> {
         let text = format!("instance {}\nhost {}\npid {}\n", self.instance, self.host, self.pid);
         file.set_len(0)?;
-        file.write_all_at(text.as_bytes(), 0)
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.sync_all()
     }
 }
 
@@ -73,8 +75,8 @@ impl std::fmt::Display for Owner {
 }
 
 impl Shared {
-    /// Sees to it that the root is ours alone, and finishes what a removal left that was cut off
-    /// when it last was somebody's.
+    /// Sees to it that the root is ours alone and has a whole wrapper, and finishes what a removal
+    /// left that was cut off when it last was somebody's.
     ///
     /// # Errors
     /// `NotSent` if it is another's, with both names and the remedy.
@@ -88,6 +90,7 @@ impl Shared {
         // Another root is in its place, or none was held.
         *held = None;
         *held = Some(self.take(root, &Owner::ours(instance))?);
+        install_script(root).map_err(|e| not_done(&e))?;
         root.sweep_gone().map_err(|e| not_done(&e))
     }
 

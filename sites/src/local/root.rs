@@ -47,15 +47,13 @@ pub(super) struct Dated {
 impl Root {
     /// Opens the root of a site. An error says that the site was not reached.
     pub(crate) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
-        let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
-        let root = Self { directory, path: path.to_path_buf(), seal: Seal::none() };
+        let root = Self::hold_open(path)?;
         let marker = root.read(MARKER)?.ok_or_else(|| {
             let why = format!("it has no {MARKER}; a new site's directory must be initialised");
             io::Error::new(io::ErrorKind::NotFound, why)
         })?;
         if marker.bytes != marker_of(site) {
-            let why = format!("its {MARKER} names another site");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, other_marker(&marker, site)));
         }
         // Without this directory every attempt would look absent.
         if !root.exists(ATTEMPTS)? {
@@ -65,21 +63,40 @@ impl Root {
         Ok(root)
     }
 
-    /// Makes a directory a site's root; the marker comes last.
-    pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
-        std::fs::create_dir_all(path)?;
+    fn hold_open(path: &Path) -> io::Result<Self> {
         let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
-        let root = Self { directory, path: path.to_path_buf(), seal: Seal::none() };
+        Ok(Self { directory, path: path.to_path_buf(), seal: Seal::none() })
+    }
+
+    /// Makes a directory a site's root. The marker comes last, so that half a site is none, and all
+    /// of it is durable then: nothing else is made again when the site is not new any more.
+    pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
+        cospan_durable::make_directory(path)?;
+        let root = Self::hold_open(path)?;
         rustix::fs::fchmod(&root.directory, Mode::RWXU)?;
         OURS.iter().try_for_each(|name| root.make_dir(name).map(drop))?;
+        cospan_durable::sync_names(&root.directory)?;
         match root.read(MARKER)? {
             Some(marker) if marker.bytes == marker_of(site) => Ok(()),
-            Some(_) => Err(io::Error::new(
+            Some(marker) if !is_cut_off(&marker.bytes, site) => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 format!("its {MARKER} names another site; give each site its own directory"),
             )),
-            None => root.replace(MARKER, &marker_of(site)),
+            _ => root.replace_durably(MARKER, &marker_of(site)),
         }
+    }
+
+    /// Writes the marker again if a power cut left only a beginning of it, or its place: in a
+    /// directory that has all that a site's has.
+    pub(super) fn mend(path: &Path, site: &SiteName) -> io::Result<bool> {
+        let root = Self::hold_open(path)?;
+        let marker = root.read(MARKER)?;
+        let is_cut_off = marker.is_some_and(|marker| is_cut_off(&marker.bytes, site));
+        let is_missing = |name: &&str| !root.exists(name).unwrap_or(false);
+        if !is_cut_off || OURS.iter().any(|name| is_missing(&name)) {
+            return Ok(false);
+        }
+        root.replace_durably(MARKER, &marker_of(site)).map(|()| true)
     }
 
     /// The same, where wrappers and adapters write by this seal.
@@ -94,6 +111,11 @@ impl Root {
     /// Where the attempts are, as their processes name it.
     pub(super) fn attempts(&self) -> PathBuf {
         self.path.join(ATTEMPTS)
+    }
+
+    /// Whether a file has this content, and nothing else is in its place.
+    pub(super) fn has(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+        Ok(self.read(name)?.is_some_and(|file| file.bytes == content))
     }
 
     /// Whether there is something at a path.
@@ -196,15 +218,10 @@ impl Root {
         Ok(rustix::fs::renameat(&self.directory, &aside[..], &self.directory, path)?)
     }
 
-    /// The same, and it is there also after a loss of power.
-    pub(super) fn replace_durably(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+    /// The same for a file in the root itself, and it is there also after a power cut.
+    pub(super) fn replace_durably(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let aside = format!("{GONE}/{}.tmp", nonce());
-        self.write(&aside, bytes)?;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let written = rustix::fs::openat(&self.directory, &aside[..], flags, Mode::empty())?;
-        rustix::fs::fdatasync(written)?;
-        rustix::fs::renameat(&self.directory, &aside[..], &self.directory, path)?;
-        Ok(rustix::fs::fsync(&self.directory)?)
+        cospan_durable::replace_at(&self.directory, &aside, name, bytes)
     }
 
     /// Gives a file a second name; `false` if the name is taken.
@@ -303,6 +320,26 @@ pub(crate) fn nonce() -> String {
 
 fn marker_of(site: &SiteName) -> Vec<u8> {
     format!("cospan site {site}\n").into_bytes()
+}
+
+/// Whether this is what a power cut leaves of the marker of a site: nothing, its beginning, or
+/// zeros in its place. The whole marker of another site is none of these.
+fn is_cut_off(marker: &[u8], site: &SiteName) -> bool {
+    let whole = marker_of(site);
+    let written = marker.split(|byte| *byte == 0).next().unwrap_or_default();
+    let is_zeros = marker[written.len()..].iter().all(|byte| *byte == 0);
+    marker != whole && is_zeros && marker.len() <= whole.len() && whole.starts_with(written)
+}
+
+/// What is wrong with a marker that is not the site's.
+fn other_marker(marker: &Dated, site: &SiteName) -> String {
+    if !is_cut_off(&marker.bytes, site) {
+        return format!("its {MARKER} names another site");
+    }
+    format!(
+        "its {MARKER} is cut off, as after a power cut; if this is the directory of site {site}, \
+         start the server again, which mends it"
+    )
 }
 
 fn timestamp(stat: &rustix::fs::Stat) -> Timestamp {

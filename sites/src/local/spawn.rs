@@ -121,7 +121,10 @@ fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Resul
 
 /// Starts the wrapper in its own process group, with its output in a file.
 fn start(root: &Root, config: &LocalConfig, tag: Tag, bell: Option<OwnedFd>) -> io::Result<Child> {
-    let script = install_script(root)?;
+    let script = script_name();
+    if !root.exists(&script)? {
+        install_script(root)?;
+    }
     let log: File = root.append(&format!("{SPOOL}/{tag}/log"))?;
     let environment: &BTreeMap<String, String> = &config.environment;
     Command::new(&config.shell)
@@ -139,11 +142,13 @@ fn start(root: &Root, config: &LocalConfig, tag: Tag, bell: Option<OwnedFd>) -> 
         .spawn()
 }
 
-/// A shell reads its script while it runs it: each version has its own name and is never changed.
-fn install_script(root: &Root) -> io::Result<String> {
-    let name = script_name();
-    if !root.exists(&name)? {
-        root.replace(&name, SCRIPT.as_bytes())?;
+/// Puts the wrapper in place, durably: one that a power cut left empty would run nothing, and say
+/// that all is well. A shell reads its script while it runs it: each version has its own name, and
+/// is never changed once it is whole.
+pub(super) fn install_script(root: &Root) -> io::Result<()> {
+    let (name, content) = (script_name(), SCRIPT.as_bytes());
+    match root.has(&name, content)? {
+        true => Ok(()),
+        false => root.replace_durably(&name, content),
     }
-    Ok(name)
 }

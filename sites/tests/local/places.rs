@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::{InstanceId, Tag};
 use cospan_domain::resources::Resources;
 use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
@@ -62,6 +62,58 @@ async fn a_root_belongs_to_one_site() {
     let other = LocalSite::new(config).unwrap();
     assert!(matches!(other.initialise(), Err(SiteError::Refused(_))));
     status_is_no_information(&other).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_marker_that_a_power_cut_left_cut_off_is_told_and_mended_at_the_next_start() {
+    let fixture = LocalSiteFixture::new();
+    let marker = fixture.root().join("site-id");
+    let whole = std::fs::read(&marker).unwrap();
+    for left in [Vec::new(), whole[..14].to_vec(), vec![0; whole.len()]] {
+        std::fs::write(&marker, &left).unwrap();
+        let said = fixture.site.status(&[tag(1)]).await.unwrap_err().to_string();
+        assert!(said.contains("cut off") && said.contains("start the server again"), "{said}");
+        fixture.site.take().unwrap();
+        assert_eq!(std::fs::read(&marker).unwrap(), whole, "{left:?}");
+        fixture.site.status(&[tag(1)]).await.unwrap();
+        std::fs::write(&marker, &left).unwrap();
+        fixture.site.initialise().unwrap();
+        fixture.site.status(&[tag(1)]).await.unwrap();
+    }
+    for others in ["cospan site other\n", "cospan site ot", "other", "\0x"] {
+        std::fs::write(&marker, others).unwrap();
+        fixture.site.take().unwrap();
+        status_is_no_information(&*fixture.site).await;
+        fixture.site.initialise().unwrap_err();
+        assert_eq!(std::fs::read_to_string(&marker).unwrap(), others);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_marker_that_is_cut_off_makes_no_site_of_another_directory() {
+    let fixture = LocalSiteFixture::new();
+    std::fs::write(fixture.root().join("site-id"), "").unwrap();
+    std::fs::remove_dir(fixture.root().join("live")).unwrap();
+    fixture.site.take().unwrap();
+    status_is_no_information(&*fixture.site).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_anything() {
+    let fixture = LocalSiteFixture::new();
+    bring_to_gate(&*fixture.site, &order(tag(1), script("exit 0"))).await;
+    fixture.site.cancel(tag(1), None).await.unwrap();
+    await_idle(&*fixture.site, 8).await;
+    let names = std::fs::read_dir(fixture.root()).unwrap().map(|entry| entry.unwrap().path());
+    let wrapper = names.into_iter().find(|path| path.extension().is_some_and(|end| end == "sh"));
+    std::fs::write(wrapper.unwrap(), "").unwrap();
+    let mut config = fixture.config();
+    config.owner = Some(InstanceId::from_random(1));
+    let started = LocalSite::new(config).unwrap();
+    started.take().unwrap();
+    bring_to_gate(&started, &order(tag(2), script("exit 0"))).await;
+    started.cancel(tag(2), None).await.unwrap();
+    await_idle(&started, 8).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

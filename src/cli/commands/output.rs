@@ -211,7 +211,7 @@ impl Way<'_> {
     fn download(&self) -> Result<Arrived, CliError> {
         let partial = self.partial();
         let result = self.download_to(&partial).and_then(|found| {
-            std::fs::rename(&partial, self.file)
+            cospan_durable::put_in_place(&partial, self.file)
                 .map_err(|error| CliError::file("put in place", self.file, &error))?;
             Ok(found)
         });

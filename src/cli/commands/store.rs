@@ -116,7 +116,9 @@ fn export(client: &Client, file: &Path) -> Result<u64, CliError> {
     set_half_written(Some(partial.clone()));
     let result = pump(client, &mut download.bytes, |piece| to.write_all(piece).map_err(wrong))
         .and_then(|size| to.sync_all().map_err(wrong).map(|()| size))
-        .and_then(|size| std::fs::rename(&partial, file).map_err(wrong).map(|()| size));
+        .and_then(|size| {
+            cospan_durable::put_in_place(&partial, file).map_err(wrong).map(|()| size)
+        });
     if result.is_err() {
         // The first error is what matters.
         let _ = std::fs::remove_file(&partial);

@@ -1,8 +1,9 @@
 //! The directory of a store: private, and of one process at a time.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -56,14 +57,15 @@ impl Directory {
         Ok(names.find(|name| name != LOCK_FILE))
     }
 
-    /// Removes everything but the lock, as far as possible.
-    pub(crate) fn clear(&self) {
+    /// Removes everything but the lock and the file of this name, as far as possible.
+    pub(crate) fn clear_beside(&self, kept: Option<&str>) {
+        let is_kept = |name: &OsStr| name == LOCK_FILE || kept.is_some_and(|kept| name == kept);
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            // What stays is named by the next import into this directory.
+            // What stays is named by whoever finds it next: an import, or the engine.
             let _ = match is_directory {
                 true => fs::remove_dir_all(entry.path()),
-                false if entry.file_name() == LOCK_FILE => Ok(()),
+                false if is_kept(&entry.file_name()) => Ok(()),
                 false => fs::remove_file(entry.path()),
             };
         }
@@ -95,23 +97,18 @@ fn create(path: &Path) -> Result<(), StoreError> {
             fs::set_permissions(path, permissions)
                 .map_err(|source| io_error(path, "made private", source))
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(
-                |source| match source.kind() {
-                    ErrorKind::StorageFull => io_error(path, "made", source),
-                    _ => unusable(&source.to_string()),
-                },
-            )
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => cospan_durable::make_directory(path)
+            .map_err(|source| match source.kind() {
+                ErrorKind::StorageFull => io_error(path, "made", source),
+                _ => unusable(&source.to_string()),
+            }),
         Err(error) => Err(unusable(&error.to_string())),
     }
 }
 
 /// Makes the names in a directory durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|source| io_error(path, "made durable", source))
+    cospan_durable::sync_directory(path).map_err(|source| io_error(path, "made durable", source))
 }
 
 /// The error for something that failed at `path`; a full disk has its own.

@@ -5,9 +5,8 @@
 //! the marker that is noticed, and so is the loss of anything that was durable
 //! at the last opening or at the last close in good order.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
@@ -19,7 +18,6 @@ use crate::meta::FORMAT;
 use crate::port::StoreError;
 
 const FILE: &str = "cospan-store.json";
-const NEW_FILE: &str = "cospan-store.json.new";
 
 /// What the file says.
 #[derive(Debug, Clone)]
@@ -98,6 +96,14 @@ impl Marker {
         Known { floor, by: directory.path().join(FILE).display().to_string() }
     }
 
+    /// Removes what an engine left that was being made for the first time when its process died, or
+    /// the power was cut: nothing was ever in it, and it may be half a store.
+    pub(crate) fn discard_unused(&self, directory: &Directory) {
+        if self.epoch == Epoch(0) {
+            directory.clear_beside(Some(FILE));
+        }
+    }
+
     /// The engine that it names, if this program has it.
     pub(crate) fn engine(&self) -> Option<EngineKind> {
         EngineKind::from_name(&self.engine)
@@ -126,21 +132,10 @@ impl Marker {
             checksum: 0,
         };
         file.checksum = file.checksum();
-        let path = directory.path().join(FILE);
-        let written = || {
-            let new = directory.path().join(NEW_FILE);
-            let mut out = OpenOptions::new()
-                .create(true)
-                .truncate(true)
-                .write(true)
-                .mode(0o600)
-                .open(&new)?;
-            out.write_all(&serde_json::to_vec(&file)?)?;
-            out.sync_all()?;
-            fs::rename(&new, &path)
-        };
-        written().map_err(|source| io_error(directory.path(), "marked as a store", source))?;
-        super::sync_directory(directory.path())
+        let written = serde_json::to_vec(&file)
+            .map_err(io::Error::from)
+            .and_then(|text| cospan_durable::replace(&directory.path().join(FILE), &text));
+        written.map_err(|source| io_error(directory.path(), "marked as a store", source))
     }
 
     /// Whether the store is of this engine.

@@ -1,10 +1,11 @@
 //! `cospan site add`
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use cospan_domain::units::Bytes;
+use cospan_durable::PRIVATE;
 use cospan_sites::slurm::probe::{Facts, Partition};
 use serde::Serialize;
 
@@ -182,14 +183,9 @@ fn append(file: &Path, before: &str, section: &str) -> Result<(), CliError> {
     let directory = directory.unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
         std::fs::create_dir_all(directory)?;
-        let mut aside = tempfile::NamedTempFile::new_in(directory)?;
-        aside.write_all(text.as_bytes())?;
-        aside.as_file().sync_all()?;
-        if let Ok(old) = std::fs::metadata(file) {
-            aside.as_file().set_permissions(old.permissions())?;
-        }
-        aside.persist(file)?;
-        Ok(())
+        let old = std::fs::metadata(file);
+        let mode = old.map_or(PRIVATE, |old| old.permissions().mode() & 0o7777);
+        cospan_durable::replace_with_mode(file, text.as_bytes(), mode)
     };
     write().map_err(|error| CliError::file("write", file, &error))
 }

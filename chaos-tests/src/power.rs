@@ -1,0 +1,97 @@
+//! Power cuts under load: of a new server and of one at work.
+
+mod clients;
+mod judge;
+pub mod machine;
+mod report;
+mod series;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+pub use self::report::{Cut, Outcome};
+use self::series::Series;
+use crate::at_once::at_once;
+
+/// What goes on when the power is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// A new server starts for the first time.
+    FirstStart,
+    /// Jobs are submitted.
+    Submissions,
+    /// Keys are made and removed.
+    Keys,
+    /// Files are uploaded.
+    Uploads,
+    /// The store is exported.
+    Exports,
+}
+
+impl Stage {
+    /// In this order on each disk.
+    const ALL: [Stage; 5] =
+        [Stage::FirstStart, Stage::Submissions, Stage::Keys, Stage::Uploads, Stage::Exports];
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Stage::FirstStart => "first start",
+            Stage::Submissions => "submissions",
+            Stage::Keys => "key changes",
+            Stage::Uploads => "uploads",
+            Stage::Exports => "exports",
+        })
+    }
+}
+
+/// What a run is to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The program under test.
+    pub binary: PathBuf,
+    /// Where images are made; on a disk.
+    pub base: PathBuf,
+    /// How many cuts.
+    pub cuts: u32,
+    /// How many disks are worked on at the same time.
+    pub at_once: usize,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Leave the directories behind even if all went well.
+    pub keep: bool,
+}
+
+/// Says something to whoever watches.
+pub type Show<'a> = &'a (dyn Fn(&str) + Sync);
+
+/// Cuts the power as often as asked, a few times on each disk, and judges.
+///
+/// # Errors
+/// It was interrupted.
+pub fn run(options: &Options, show: Show<'_>) -> Result<Outcome> {
+    let begun = Instant::now();
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let each = Stage::ALL.len() as u32;
+    let series: Vec<(u32, u32)> = (0..options.cuts)
+        .step_by(Stage::ALL.len())
+        .map(|first| (first, each.min(options.cuts - first)))
+        .collect();
+    let mut outcome = Outcome::default();
+    let work = |(first, cuts): &(u32, u32)| Series::run(options, *first, *cuts, &stop, show);
+    at_once(&series, options.at_once, work, |_, series| outcome.add(series));
+    ensure!(!stop.load(Ordering::Relaxed), "interrupted; nothing was left behind");
+    outcome.took = begun.elapsed();
+    Ok(outcome)
+}

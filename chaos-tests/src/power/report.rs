@@ -1,0 +1,109 @@
+//! What came of power cuts.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Stage;
+use super::series::Series;
+
+/// What came of one cut.
+#[derive(Debug, Clone)]
+pub struct Cut {
+    /// What went on.
+    pub stage: Stage,
+    /// From the cut to a server that takes work; `None`: it did not start.
+    pub restart: Option<Duration>,
+    /// Sites that took no work.
+    pub unusable: Vec<String>,
+    /// What was said to be done and is not.
+    pub lost: Vec<String>,
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Each of them.
+    pub cuts: Vec<Cut>,
+    /// What broke on the whole, or kept a disk from being worked on.
+    pub broken: Vec<String>,
+    /// Jobs, keys, uploads and exports that were said to be done.
+    pub told: [usize; 4],
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Cut {
+    /// What was found wrong.
+    pub fn problems(&self) -> Vec<&String> {
+        self.unusable.iter().chain(&self.lost).collect()
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let restart = match self.restart {
+            Some(restart) => format!("ready after {} ms", restart.as_millis()),
+            None => "IT DOES NOT START".to_owned(),
+        };
+        write!(f, "{}: {restart}", self.stage)?;
+        self.problems().iter().try_for_each(|problem| write!(f, "; {problem}"))
+    }
+}
+
+impl Outcome {
+    /// Adds what came of a series.
+    pub(super) fn add(&mut self, series: Series<'_>) {
+        self.cuts.extend(series.cuts);
+        self.broken.extend(series.broken);
+        (0..self.told.len()).for_each(|at| self.told[at] += series.told[at]);
+    }
+
+    /// Whether it shows what it was to show.
+    pub fn is_good(&self) -> bool {
+        let is_good = |cut: &Cut| cut.restart.is_some() && cut.problems().is_empty();
+        self.broken.is_empty() && self.cuts.iter().all(is_good)
+    }
+
+    /// For people.
+    pub fn report(&self) -> String {
+        let mut text = format!(
+            "{:14}{:>6}{:>9}{:>14}{:>14}\n",
+            "cut during", "cuts", "started", "sites usable", "nothing lost"
+        );
+        let row = |name: &str, cuts: &[&Cut]| {
+            let count = |is: fn(&Cut) -> bool| cuts.iter().filter(|cut| is(cut)).count();
+            let usable = count(|cut| cut.restart.is_some() && cut.unusable.is_empty());
+            let kept = count(|cut| cut.restart.is_some() && cut.lost.is_empty());
+            let (all, started) = (cuts.len(), count(|cut| cut.restart.is_some()));
+            format!("{name:14}{all:>6}{started:>9}{usable:>14}{kept:>14}\n")
+        };
+        for stage in Stage::ALL {
+            let cuts: Vec<&Cut> = self.cuts.iter().filter(|cut| cut.stage == stage).collect();
+            text += &row(&stage.to_string(), &cuts);
+        }
+        text += &row("all", &self.cuts.iter().collect::<Vec<_>>());
+        let mut restarts: Vec<Duration> = self.cuts.iter().filter_map(|cut| cut.restart).collect();
+        restarts.sort();
+        let at = |share: usize| {
+            let last = restarts.len().saturating_sub(1);
+            restarts.get(last * share / 100).copied().unwrap_or_default().as_millis()
+        };
+        let [jobs, keys, uploads, exports] = self.told;
+        text += &format!(
+            "start to ready: p50 {} ms, p90 {} ms, max {} ms\n\
+             acknowledged: {jobs} jobs, {keys} keys, {uploads} uploads, {exports} exports\n\
+             took {:.1} s\n",
+            at(50),
+            at(90),
+            at(100),
+            self.took.as_secs_f64()
+        );
+        for cut in &self.cuts {
+            for problem in cut.problems() {
+                text += &format!("BROKEN by a cut during {}: {problem}\n", cut.stage);
+            }
+        }
+        self.broken.iter().for_each(|broken| text += &format!("BROKEN {broken}\n"));
+        text
+    }
+}

@@ -1,0 +1,251 @@
+//! A few cuts, one after the other, each on what the one before left of a disk.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::clients::{Clients, Told};
+use super::judge::{self, Ended};
+use super::machine::{self, Disk, must, stop_all};
+use super::{Cut, Options, Show, Stage};
+use crate::crowd::{Crowd, Promises};
+use crate::kills::register_shared;
+use crate::server::Server;
+use crate::settle;
+use crate::test_environment::{Layout, TestEnvironment};
+use crate::workload::Workload;
+
+/// Jobs that are kept in flight.
+const DEPTH: usize = 10;
+/// A first start is cut off within this time.
+const FIRST_START_MS: u64 = 2_500;
+/// So often something must have been done before the power is cut while it is done again.
+const DONE_BEFORE: u64 = 2;
+const SETTLE_MAX: Duration = Duration::from_secs(120);
+
+/// A few cuts.
+pub(super) struct Series<'a> {
+    options: &'a Options,
+    stop: &'a AtomicBool,
+    show: Show<'a>,
+    random: StdRng,
+    /// What came of the cuts.
+    pub(super) cuts: Vec<Cut>,
+    /// What broke beside them.
+    pub(super) broken: Vec<String>,
+    /// What clients were told is done.
+    pub(super) told: [usize; 4],
+}
+
+impl<'a> Series<'a> {
+    /// So many cuts, of which the first has this number.
+    pub(super) fn run(
+        options: &'a Options,
+        first: u32,
+        cuts: u32,
+        stop: &'a AtomicBool,
+        show: Show<'a>,
+    ) -> Self {
+        let random = StdRng::seed_from_u64(options.seed.wrapping_add(u64::from(first)));
+        let (cuts_made, broken, told) = (Vec::new(), Vec::new(), [0; 4]);
+        let mut series = Self { options, stop, show, random, cuts: cuts_made, broken, told };
+        let stages = &Stage::ALL[..Stage::ALL.len().min(cuts as usize)];
+        // A disk from which no server starts is left, and another one is begun.
+        while series.cuts.len() < stages.len() && series.broken.is_empty() {
+            let left = &stages[series.cuts.len()..];
+            let first = first + series.cuts.len() as u32;
+            if let Err(error) = series.work_on_disk(first, left) {
+                series.broken.push(format!("{error:#}"));
+            }
+        }
+        series
+    }
+
+    fn work_on_disk(&mut self, first: u32, stages: &[Stage]) -> Result<()> {
+        // Copies shall be short: what is cut is to be seen, not how files travel.
+        let layout = Layout { bandwidth: "500Mbit/s".into(), ..Layout::default() };
+        let mut environment = TestEnvironment::with_disk(&self.options.base, &layout, "disk")?;
+        let disk = Disk::make(environment.disk())?;
+        let program = machine::machine(environment.path(), &self.options.binary)?;
+        let server = Server::new(&program, &environment);
+        let before = self.cuts.len();
+        let mut power = Power {
+            environment: &environment,
+            binary: &self.options.binary,
+            server,
+            disk,
+            crowd: None,
+            told: Told::default(),
+            ended: Ended::new(),
+        };
+        let done = self.cut_all(&mut power, first, stages);
+        drop(power);
+        let is_good = done.is_ok()
+            && self.broken.is_empty()
+            && self.cuts[before..].iter().all(|cut| cut.problems().is_empty());
+        if self.options.keep || !(is_good || self.stop.load(Ordering::Relaxed)) {
+            environment.keep();
+        }
+        done.with_context(|| format!("see {}", environment.path().display()))
+    }
+
+    fn cut_all(&mut self, power: &mut Power<'_>, first: u32, stages: &[Stage]) -> Result<()> {
+        if stages.first() != Some(&Stage::FirstStart) {
+            power.server.start()?;
+        }
+        for (number, stage) in (first..).zip(stages) {
+            ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
+            let clients = self.work_until(power, number, *stage)?;
+            power.cut(clients)?;
+            let cut = power.come_back(number, *stage)?;
+            (self.show)(&format!("cut {} of {}, during {cut}", number + 1, self.options.cuts));
+            let has_started = cut.restart.is_some();
+            self.cuts.push(cut);
+            if !has_started {
+                return Ok(());
+            }
+        }
+        self.settle(power)
+    }
+
+    /// Has clients work until the moment of the cut.
+    fn work_until(
+        &mut self,
+        power: &mut Power<'_>,
+        number: u32,
+        stage: Stage,
+    ) -> Result<Option<Clients>> {
+        let begun = Instant::now();
+        let mut clients = None;
+        if stage == Stage::FirstStart {
+            let moment = Duration::from_millis(self.random.random_range(0..FIRST_START_MS));
+            power.server.spawn()?;
+            while begun.elapsed() < moment {
+                if clients.is_none() && power.server.is_ready() {
+                    clients = Some(power.start_clients(number, stage, self.random.random())?);
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            return Ok(clients);
+        }
+        let started = power.start_clients(number, stage, self.random.random())?;
+        let is_under_way = |power: &Power<'_>| match stage {
+            Stage::Submissions => power.crowd.as_ref().is_some_and(|c| c.open() * 2 > DEPTH),
+            _ => started.done(stage) >= DONE_BEFORE,
+        };
+        while !is_under_way(power) {
+            ensure!(begun.elapsed() < Duration::from_secs(60), "nothing is done during {stage}");
+            ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
+            power.look()?;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let moment = Duration::from_millis(self.random.random_range(0..1_000));
+        let since = Instant::now();
+        while since.elapsed() < moment {
+            power.look()?;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(Some(started))
+    }
+
+    /// Lets everything come to rest, and judges the whole.
+    fn settle(&mut self, power: &mut Power<'_>) -> Result<()> {
+        let promises = power.crowd.take().map(Crowd::finish).unwrap_or_default();
+        let Told { keys, uploads, exports } = &power.told;
+        let told = [promises.acknowledged.len(), keys.len(), uploads.len(), exports.len()];
+        (0..told.len()).for_each(|at| self.told[at] += told[at]);
+        let (api, environment) = (power.server.api()?, power.environment);
+        let settled = settle::settle_and_judge(environment, &api, &promises, &mut [], SETTLE_MAX)?;
+        self.broken.extend(judge::broken(&settled.1, &power.ended));
+        Ok(())
+    }
+}
+
+/// A machine at work, and what its users were told.
+struct Power<'a> {
+    environment: &'a TestEnvironment,
+    binary: &'a Path,
+    server: Server,
+    disk: Disk,
+    crowd: Option<Crowd>,
+    told: Told,
+    ended: Ended,
+}
+
+impl Power<'_> {
+    fn start_clients(&mut self, number: u32, stage: Stage, seed: u64) -> Result<Clients> {
+        let api = self.server.api()?;
+        if self.crowd.is_none() {
+            register_shared(self.environment, &api)?;
+            // These are users' own, who see to them.
+            must(std::process::Command::new("sync").arg("-f").arg(self.environment.disk()))?;
+            let workload = Workload::new(self.environment, "job");
+            self.crowd = Some(Crowd::start(api, workload, DEPTH, seed));
+        }
+        let told = std::mem::take(&mut self.told);
+        Ok(Clients::start(self.binary, self.environment, told, (number, stage)))
+    }
+
+    /// Looks which jobs are over.
+    fn look(&mut self) -> Result<()> {
+        let (Some(crowd), api) = (&self.crowd, self.server.api()?) else { return Ok(()) };
+        let rows = api.newest(200)?;
+        crowd.seen(&rows);
+        let now_ms = now_ms();
+        for row in &rows {
+            let (Some(id), Some(state)) = (row["id"].as_u64(), row["state"].as_str()) else {
+                continue;
+            };
+            if matches!(state, "finished" | "failed" | "cancelled") {
+                self.ended.entry(id).or_insert_with(|| (state.to_owned(), now_ms));
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the power: what is on the disk now is all that is left.
+    fn cut(&mut self, clients: Option<Clients>) -> Result<()> {
+        let held = clients.as_ref().map(Clients::hold).unwrap_or_default();
+        let server = self.server.pid().context("there is no server")?;
+        stop_all(server, &held)?;
+        let copy = self.disk.copy()?;
+        self.server.kill()?;
+        if let Some(clients) = clients {
+            self.told = clients.finish(&held)?;
+        }
+        self.disk.go_on_with(copy)
+    }
+
+    /// Starts the server again, and looks what is there.
+    fn come_back(&mut self, number: u32, stage: Stage) -> Result<Cut> {
+        let mut cut = Cut { stage, restart: None, unusable: Vec::new(), lost: Vec::new() };
+        match self.server.start() {
+            Ok(took) => cut.restart = Some(took),
+            Err(error) => {
+                cut.lost.push(format!("{error:#}; {}", last_line(&self.environment.log())));
+                return Ok(cut);
+            }
+        }
+        let (api, environment) = (self.server.api()?, self.environment);
+        cut.unusable = judge::unusable_sites(environment, &api, number)?;
+        let promises = self.crowd.as_ref().map(Crowd::promises).unwrap_or_default();
+        let Promises { acknowledged, .. } = &promises;
+        let told = (&self.told, acknowledged, &self.ended);
+        cut.lost = judge::lost(environment, self.binary, &api, told)?;
+        Ok(cut)
+    }
+}
+
+fn last_line(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines().last().unwrap_or_default().to_owned()
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

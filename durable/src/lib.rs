@@ -1,0 +1,248 @@
+//! Small files and directories that are there, and whole, after a power cut.
+//!
+//! What was written and not synced may be gone then, and a file that was given its name before its
+//! content was synced is empty. So a file gets a name of its own in the same file system, is synced,
+//! gets the name that is looked for by one rename, and the directory is synced behind that: whoever
+//! looks finds the old file or the new one, and what was reported as written is there.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Nobody but their owner reads or changes files, unless something else is said.
+pub const PRIVATE: u32 = 0o600;
+
+const PRIVATE_DIRECTORY: u32 = 0o700;
+/// The end of names that files have until they are whole.
+const HALF_MADE: &[u8] = b".new";
+
+/// Puts a private file in place as a whole.
+///
+/// # Errors
+/// It cannot be written; what was there is there still, unless only the last sync failed.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with_mode(path, bytes, PRIVATE)
+}
+
+/// The same with another mode.
+///
+/// # Errors
+/// As for [`replace`].
+pub fn replace_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
+    let directory = open(parent(path))?;
+    loop {
+        let aside = half_made(name);
+        match write_new(&directory, &aside, bytes, mode) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(()) => return move_durably(&directory, &aside, name),
+        }
+    }
+}
+
+/// Puts a private file in place as a whole, below a directory that is held open; until then it has
+/// the name `aside`, which nobody else uses. Only that directory itself is synced: `name` is in it.
+///
+/// # Errors
+/// As for [`replace`].
+pub fn replace_at(directory: impl AsFd, aside: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
+    match write_new(&directory, OsStr::new(aside), bytes, PRIVATE) {
+        // What a process left that had the same number.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            rustix::fs::unlinkat(&directory, aside, AtFlags::empty())?;
+            write_new(&directory, OsStr::new(aside), bytes, PRIVATE)?;
+        }
+        written => written?,
+    }
+    move_durably(&directory, OsStr::new(aside), OsStr::new(name))
+}
+
+/// Gives a file that was written beside its place, and synced, the name that is looked for. Both
+/// names are in the same directory.
+///
+/// # Errors
+/// It cannot be renamed, or that cannot be made durable.
+pub fn put_in_place(aside: &Path, path: &Path) -> io::Result<()> {
+    std::fs::rename(aside, path)?;
+    sync_directory(parent(path))
+}
+
+/// Whether a file of this name was being written when its process died.
+pub fn is_half_made(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b".") && name.ends_with(HALF_MADE)
+}
+
+/// Makes a directory for its owner alone, and those above it that are missing; they are there for
+/// good then, also those that somebody made just before. Fine if it is there.
+///
+/// # Errors
+/// One of them cannot be made, or made durable.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    let made = match DirBuilder::new().mode(PRIVATE_DIRECTORY).create(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.as_os_str().is_empty() => {
+            make_directory(parent(path))?;
+            DirBuilder::new().mode(PRIVATE_DIRECTORY).create(path)
+        }
+        made => made,
+    };
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
+        _ => sync_name(path),
+    }
+}
+
+/// Makes the names in a directory durable, as far as its file system knows how to.
+///
+/// # Errors
+/// The directory cannot be opened, or its disk fails.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    sync_names(&open(path)?)
+}
+
+/// The same for a directory that is held open.
+///
+/// # Errors
+/// Its disk fails.
+pub fn sync_names(directory: impl AsFd) -> io::Result<()> {
+    match rustix::fs::fsync(directory) {
+        // Some network file systems have no such call for directories.
+        Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes the name of a directory durable in that above it. Who may not read that one has the whole
+/// file system synced.
+fn sync_name(path: &Path) -> io::Result<()> {
+    match open(&path.join("..")) {
+        Ok(above) => sync_names(above),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Ok(rustix::fs::syncfs(open(path)?)?)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn open(directory: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(directory, flags, Mode::empty())?.into())
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A name for a file until it is whole, which no other call of this process gives.
+fn half_made(name: &OsStr) -> OsString {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let mut aside = b".".to_vec();
+    aside.extend_from_slice(name.as_bytes());
+    aside.extend_from_slice(format!(".{}-{call}", std::process::id()).as_bytes());
+    aside.extend_from_slice(HALF_MADE);
+    OsString::from_vec(aside)
+}
+
+/// Writes a file that was not there, durably; of one that cannot be written nothing is left.
+fn write_new(directory: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let private = Mode::from_raw_mode(PRIVATE);
+    let mut file: File = rustix::fs::openat(&directory, name, flags, private)?.into();
+    let mut written = file.write_all(bytes);
+    if mode != PRIVATE {
+        let mode = Mode::from_raw_mode(mode);
+        written = written.and_then(|()| Ok(rustix::fs::fchmod(&file, mode)?));
+    }
+    written.and_then(|()| file.sync_all()).inspect_err(|_| discard(&directory, name))
+}
+
+fn move_durably(directory: impl AsFd, aside: &OsStr, name: &OsStr) -> io::Result<()> {
+    if let Err(error) = rustix::fs::renameat(&directory, aside, &directory, name) {
+        discard(&directory, aside);
+        return Err(error.into());
+    }
+    sync_names(directory)
+}
+
+/// The first error is what matters.
+fn discard(directory: impl AsFd, name: &OsStr) {
+    let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<OsString> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("a");
+        replace(&file, b"long enough").unwrap();
+        replace(&file, b"short").unwrap();
+        assert_eq!((std::fs::read(&file).unwrap(), mode(&file)), (b"short".to_vec(), PRIVATE));
+        replace_with_mode(&file, b"seen", 0o644).unwrap();
+        assert_eq!((names(home.path()), mode(&file)), (vec!["a".into()], 0o644));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_put_in_place_leaves_what_was_there_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let taken = home.path().join("taken");
+        std::fs::create_dir_all(taken.join("below")).unwrap();
+        replace(&taken, b"new").unwrap_err();
+        assert_eq!(names(home.path()), ["taken"]);
+        replace(&home.path().join("not/there"), b"new").unwrap_err();
+        replace(Path::new("/"), b"new").unwrap_err();
+    }
+
+    #[test]
+    fn what_a_dead_process_left_half_made_keeps_nobody_from_the_name() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("gone")).unwrap();
+        std::fs::write(home.path().join("gone/1.tmp"), "half of it, and more").unwrap();
+        let directory = open(home.path()).unwrap();
+        replace_at(&directory, "gone/1.tmp", "a", b"whole").unwrap();
+        assert_eq!(std::fs::read(home.path().join("a")).unwrap(), b"whole");
+        assert!(names(&home.path().join("gone")).is_empty());
+        let aside = half_made(OsStr::new("a"));
+        assert!(is_half_made(&aside) && aside != half_made(OsStr::new("a")), "{aside:?}");
+        assert!(!is_half_made(OsStr::new("a.new")) && !is_half_made(OsStr::new(".a")));
+    }
+
+    #[test]
+    fn a_directory_is_made_with_those_above_it_for_its_owner_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let deep = home.path().join("a/b/c");
+        make_directory(&deep).unwrap();
+        make_directory(&deep).unwrap();
+        let made = [&deep, &home.path().join("a")].map(|path| mode(path));
+        assert_eq!(made, [PRIVATE_DIRECTORY; 2]);
+        std::fs::write(deep.join("file"), "").unwrap();
+        make_directory(&deep.join("file")).unwrap_err();
+        make_directory(&deep.join("file/below")).unwrap_err();
+        make_directory(Path::new("")).unwrap_err();
+    }
+}
