@@ -99,6 +99,8 @@ pub struct Shared {
     pub settings: Arc<Settings>,
     /// This control plane among others at the same sites.
     pub instance: InstanceId,
+    /// Those whose store it took over.
+    pub former: Vec<InstanceId>,
     /// This epoch over the store.
     pub epoch: Epoch,
     /// The committed state.
@@ -151,6 +153,8 @@ pub struct Parts {
     /// See [`Shared`].
     pub instance: InstanceId,
     /// See [`Shared`].
+    pub former: Vec<InstanceId>,
+    /// See [`Shared`].
     pub epoch: Epoch,
     /// State as loaded from the store.
     pub view: View,
@@ -183,6 +187,7 @@ impl Shared {
             clock: parts.clock,
             chance: Arc::new(Chance::from_seed(parts.seed)),
             instance: parts.instance,
+            former: parts.former,
             epoch: parts.epoch,
             view: Published::new(parts.view),
             links: Mutex::new(LinkTable::new(settings.clone())),

@@ -355,6 +355,7 @@ fn open(
         seed: plan.seed,
         settings: environment.settings.clone(),
         instance: opened.instance,
+        former: opened.former,
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&registry)?),

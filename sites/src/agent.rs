@@ -2,6 +2,7 @@
 //! nothing of ours needs to be installed there. Its text says what requests and answers are.
 
 pub(crate) mod left;
+pub(crate) mod site_time;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -5,6 +5,7 @@
 //! they say so: unknown is not failed.
 
 mod agent;
+pub mod clock;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod exec;

@@ -26,13 +26,14 @@ mod reach;
 pub(crate) mod root;
 mod settle;
 mod spawn;
+mod uptime;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cospan_domain::catalogue::state::Stamp;
@@ -46,6 +47,7 @@ use self::ledger::Ledger;
 use self::owner::Hold;
 use self::root::Root;
 use self::watch::Waker;
+use crate::clock::SteadyClock;
 use crate::files::listing::Listing;
 use crate::files::{AreaConfig, FileArea};
 use crate::ping;
@@ -248,10 +250,9 @@ impl Shared {
     }
 }
 
-/// Our clock.
+/// The time here, which is the control plane's: nobody sets it.
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    SteadyClock::of_machine().now()
 }
 
 /// An error before anything was done.
@@ -360,6 +361,11 @@ impl Files for LocalSite {
 impl Site for LocalSite {
     fn name(&self) -> &SiteName {
         &self.shared.config.name
+    }
+
+    /// Each call sees to it that the root is locked for us, if it is to be.
+    fn is_ours_alone(&self) -> bool {
+        self.shared.config.owner.is_some()
     }
 
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {

@@ -480,6 +480,12 @@ pub trait Site: Attempts + Gate + Files {
     /// Its name.
     fn name(&self) -> &SiteName;
 
+    /// Whether it answers only while no other control plane can use it: what those left whose store
+    /// was taken over is nobody's then.
+    fn is_ours_alone(&self) -> bool {
+        false
+    }
+
     /// Hints that something may have changed since the last status: the number
     /// grows. Nothing may depend on them; most sites have none.
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {

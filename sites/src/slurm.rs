@@ -10,6 +10,8 @@ mod bookings;
 mod calls;
 #[cfg(test)]
 mod cancels_tests;
+#[cfg(test)]
+mod clock_tests;
 mod errors;
 pub mod finding;
 mod hosts;
@@ -33,7 +35,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cospan_domain::acquire::Lanes;
@@ -45,6 +47,7 @@ use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
 use crate::agent::{self, Agent, Answer, Request};
+use crate::clock::SteadyClock;
 use crate::exec::{Command, Exec, Lane, Work};
 use crate::files::attached::Attached;
 use crate::files::listing::Listing;
@@ -225,6 +228,8 @@ pub struct SlurmSite {
     facts: Mutex<Option<Facts>>,
     /// Since when nothing of an attempt has been seen to run.
     over: Mutex<BTreeMap<Tag, Instant>>,
+    /// Since when an attempt has been told to end.
+    told_to_end: Mutex<BTreeMap<Tag, Instant>>,
     heard: Mutex<polls::Heard>,
 }
 
@@ -268,8 +273,9 @@ impl SlurmSite {
     }
 
     fn with(config: SlurmConfig, agent: Agent, files: Box<dyn SiteFiles>) -> Self {
-        let (facts, over, heard) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { config, agent, files, facts, over, heard }
+        let (facts, heard) = (Mutex::default(), Mutex::default());
+        let (over, told_to_end) = (Mutex::default(), Mutex::default());
+        Self { config, agent, files, facts, over, told_to_end, heard }
     }
 
     /// Makes a directory the root of a new site, or finds that it is already.
@@ -308,6 +314,10 @@ impl SlurmSite {
     fn over(&self) -> MutexGuard<'_, BTreeMap<Tag, Instant>> {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn told_to_end(&self) -> MutexGuard<'_, BTreeMap<Tag, Instant>> {
+        self.told_to_end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<Agent, SiteError> {
@@ -334,10 +344,9 @@ fn environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
     conf.map(|path| ("SLURM_CONF".into(), path.clone().into_os_string())).collect()
 }
 
-/// Our clock.
+/// The control plane's time.
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    SteadyClock::of_machine().now()
 }
 
 #[async_trait]

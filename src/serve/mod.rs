@@ -194,10 +194,11 @@ async fn start(
     let (sites, faults) = wrapped(config, data, sites);
     let (known, plane) = watch::channel(None);
     let parts = Parts {
-        clock: Arc::new(SteadyClock::of_machine()),
+        clock: SteadyClock::of_machine(),
         seed: seed(),
         settings: settings::actors(config)?,
         instance: opened.instance,
+        former: opened.former,
         epoch: opened.epoch,
         view,
         metrics,

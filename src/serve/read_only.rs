@@ -156,7 +156,7 @@ impl Backend for ReadOnly {
     }
 
     async fn export(&self) -> Result<Pieces, ApiRefusal> {
-        let Opened { journal, instance, epoch } = self.opened.clone();
+        let Opened { journal, instance, epoch, .. } = self.opened.clone();
         Ok(records::export(journal, instance, epoch))
     }
 

@@ -26,7 +26,8 @@ pub(crate) struct Begun {
 
 impl Opened {
     pub(crate) fn new(journal: Arc<dyn Journal>, begun: Begun) -> Self {
-        Self { journal, epoch: begun.owner.epoch, instance: begun.owner.instance }
+        let StoreOwner { instance, epoch } = begun.owner;
+        Self { journal, epoch, instance, former: Vec::new() }
     }
 }
 

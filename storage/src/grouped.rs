@@ -11,6 +11,7 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use cospan_domain::ids::{Epoch, Seq};
+use tracing::{info, warn};
 
 use crate::engine::Engine;
 use crate::floor::Tally;
@@ -39,13 +40,25 @@ impl Default for GroupLimits {
 /// How long the thread waits for units before it looks after what is around the store.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// A store that cannot be looked at is looked for so long, and so often.
+const UNSEEN_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOOKS_MAX: u32 = (UNSEEN_MAX.as_millis() / LOOK_EVERY.as_millis()) as u32;
+
 /// Looks after what is around a store, on the journal's thread.
 pub(crate) trait Attendant: Send {
+    /// Whether the store is where it was. Nothing is reported, and no time passes for the others,
+    /// before this was answered with yes.
+    ///
+    /// # Errors
+    /// It is not, or ([`StoreError::Unseen`]) that cannot be told now.
+    fn look(&self) -> Result<(), StoreError>;
+
     /// A group that ends with this unit is durable, and not reported yet.
     ///
     /// # Errors
-    /// The store is not where it was, or how far it came cannot be written down: the group is
-    /// not reported, and no other is taken.
+    /// How far the store came cannot be written down: the group is not reported, and no other is
+    /// taken.
     fn committed(&mut self, seq: Seq, tally: Tally) -> Result<(), StoreError>;
 
     /// Nothing came for a second.
@@ -62,6 +75,10 @@ pub(crate) trait Attendant: Send {
 pub(crate) struct Unattended;
 
 impl Attendant for Unattended {
+    fn look(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn committed(&mut self, _: Seq, _: Tally) -> Result<(), StoreError> {
         Ok(())
     }
@@ -182,17 +199,50 @@ impl<E: Engine> Worker<E> {
         while let Some(units) = self.queue.take() {
             let Some(engine) = self.engine.as_mut() else { return Ok(()) };
             if units.is_empty() {
-                self.attendant.idle().map_err(|error| error.to_string())?;
+                self.see().and_then(|()| self.attendant.idle()).map_err(|e| e.to_string())?;
                 continue;
             }
             let decided = judge::decide(engine, units, &mut self.tally);
             let group = decided.and_then(|group| {
-                last(&group).map_or(Ok(()), |seq| self.attendant.committed(seq, self.tally))?;
+                if let Some(seq) = last(&group) {
+                    self.see()?;
+                    self.attendant.committed(seq, self.tally)?;
+                }
                 Ok(group)
             });
             (self.sink)(Report::Group(group.map_err(|error| error.to_string())?));
         }
         Ok(())
+    }
+
+    /// Sees that the store is where it was. If that cannot be told it looks again for a while:
+    /// modes and mounts are put right in seconds, and until then nobody is told anything.
+    fn see(&self) -> Result<(), StoreError> {
+        let mut looks = 0;
+        loop {
+            match self.attendant.look() {
+                Ok(()) => {
+                    if looks > 0 {
+                        info!("the store is seen again; it goes on");
+                    }
+                    return Ok(());
+                }
+                Err(problem @ StoreError::Unseen { .. }) => {
+                    if looks == 0 {
+                        let patience = UNSEEN_MAX.as_secs();
+                        warn!("{problem}; nothing is acknowledged, looking again for {patience} s");
+                    }
+                    if looks == LOOKS_MAX || self.queue.is_closed() {
+                        let seconds = (LOOK_EVERY * looks).as_secs();
+                        let problem = problem.to_string();
+                        return Err(StoreError::UnseenTooLong { problem, seconds });
+                    }
+                    looks += 1;
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

@@ -89,7 +89,7 @@ fn fill(
     let instance = draw_instance()?;
     let mut lines = Lines { input, hasher: blake3::Hasher::new(), number: 0 };
     let header = lines.header()?;
-    let exported_from = header.instance.parse().map_err(|error| lines.wrong(error))?;
+    let exported_from: InstanceId = header.instance.parse().map_err(|error| lines.wrong(error))?;
     let mut engine = options.open_engine(directory)?;
     let (mut batch, mut adoption) = (Batch::default(), Adoption::new(exported_from));
     let end = loop {
@@ -104,6 +104,7 @@ fn fill(
     batch.add_all(adoption.finish(), &mut engine)?;
     // The store that was here before may have given out more.
     let before = floor.as_ref().and_then(|floor| floor.kept.as_ref());
+    let lost = before.map(|kept| kept.instance);
     let given_out = before.map(|kept| kept.known.floor.next_job);
     batch.next_job(given_out.unwrap_or_default(), &mut engine)?;
     batch.flush(&mut engine)?;
@@ -112,7 +113,10 @@ fn fill(
     found::write_reign(&mut engine, StoreOwner { instance, epoch }, ledger, Writes::new())?;
     drop(engine);
     floor.map_or(Ok(()), |mut floor| floor.reset(instance, tally.at(epoch, ledger.seq)))?;
-    Marker::new(options.engine, instance, epoch, ledger.seq).write(directory)?;
+    let mut marker = Marker::new(options.engine, instance, epoch, ledger.seq);
+    marker.former.push(exported_from);
+    marker.former.extend(lost.filter(|lost| *lost != exported_from));
+    marker.write(directory)?;
     Ok(Imported { instance, exported_from, epoch, records, damaged: end.damaged })
 }
 

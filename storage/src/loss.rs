@@ -58,9 +58,10 @@ pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreE
     let tally = Tally { next_job: reached, ..whole.tally };
     let (epoch, seq) = go_on(&mut engine, known.floor, tally.next_job)?;
     drop(engine);
-    Marker::new(options.engine, marker.instance, epoch, seq).write(&directory)?;
+    let instance = marker.instance;
+    marker.at(epoch, seq).write(&directory)?;
     if let Some(floor) = &mut floor {
-        floor.reset(marker.instance, tally.at(epoch, seq))?;
+        floor.reset(instance, tally.at(epoch, seq))?;
     }
     let (next_job, live_jobs) = (tally.next_job, tally.live_jobs);
     Ok(Some(Accepted { gap, epoch, next_job, live_jobs }))

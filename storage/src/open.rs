@@ -4,6 +4,7 @@ mod directory;
 mod floor;
 mod keeper;
 mod marker;
+mod places;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -149,7 +150,7 @@ pub fn open_and_load(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     // Whoever puts it back finds no other in its place.
-    if !path.exists() {
+    if !path.try_exists().map_err(|source| io_error(path, "looked at", source))? {
         missing(path, options)?;
     }
     let directory = Directory::prepare(path, options.lock_wait)?;
@@ -221,10 +222,11 @@ impl Start<'_> {
         marker.check_instance(&directory, begun.owner.instance)?;
         marker.epoch = begun.owner.epoch;
         marker.seq = begun.seq;
+        let former = marker.former.clone();
         let keeper = Keeper::begin(directory, marker, floor, options.engine, begun.tally)?;
         let (group, tally) = (options.group, begun.tally);
         let journal = Grouped::start(engine, &place, group, sink, Box::new(keeper), tally)?;
-        Ok(Opened::new(Arc::new(journal), begun))
+        Ok(Opened { former, ..Opened::new(Arc::new(journal), begun) })
     }
 }
 

@@ -205,6 +205,20 @@ pub enum StoreError {
     )]
     Vanished { path: String },
     #[error(
+        "{path} cannot be looked at: {source}; while that is so, nobody knows whether it is still \
+         the one that this server opened"
+    )]
+    Unseen {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(
+        "{problem}; it was tried for {seconds} s; give this account the way to it back, then start \
+         again"
+    )]
+    UnseenTooLong { problem: String, seconds: u64 },
+    #[error(
         "{path}, which says how far the store has come, is damaged: {problem}; look at the store \
          with `cospan store check`, move it away, then start again"
     )]
@@ -235,6 +249,8 @@ pub struct Opened {
     pub epoch: Epoch,
     /// The control plane that this store belongs to.
     pub instance: InstanceId,
+    /// Those of which it took a store over by an import.
+    pub former: Vec<InstanceId>,
 }
 
 /// A store that keeps an ordered journal of units.

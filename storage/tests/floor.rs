@@ -4,6 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(any(feature = "sled", feature = "redb"))]
 
+#[path = "../../sites/tests/support/unprivileged.rs"]
+mod unprivileged;
+
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cospan_storage::check::check;
@@ -12,9 +16,10 @@ use cospan_storage::contract::client::{Client, put};
 use cospan_storage::export::export;
 use cospan_storage::import::import;
 use cospan_storage::loss::accept;
-use cospan_storage::port::{Sink, StoreError, Stored};
+use cospan_storage::port::{Outcome, Sink, StoreError, Stored};
 use cospan_storage::{EngineKind, Opened, Options, look, open_and_load};
 use tempfile::TempDir;
+use unprivileged::unprivileged;
 
 struct Store {
     path: PathBuf,
@@ -194,6 +199,74 @@ fn a_store_that_is_gone_while_it_is_used_takes_and_acknowledges_nothing_more() {
     }
 }
 
+/// What keeps a store from being looked at, and how that ends.
+type Trouble = (&'static str, fn(&Path), fn(&Path));
+
+const TROUBLES: [Trouble; 3] = [
+    ("its parent is closed", |parent| set_mode(parent, 0o000), |parent| set_mode(parent, 0o700)),
+    (
+        "its parent is somewhere else",
+        |parent| std::fs::rename(parent, parent.with_extension("away")).unwrap(),
+        |parent| std::fs::rename(parent.with_extension("away"), parent).unwrap(),
+    ),
+    (
+        "a file is in its parent's place",
+        |parent| {
+            std::fs::rename(parent, parent.with_extension("away")).unwrap();
+            std::fs::write(parent, "").unwrap();
+        },
+        |parent| {
+            std::fs::remove_file(parent).unwrap();
+            std::fs::rename(parent.with_extension("away"), parent).unwrap();
+        },
+    ),
+];
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_store_that_cannot_be_looked_at_for_a_while_acknowledges_nothing_and_goes_on() {
+    for (how, begin, end) in TROUBLES {
+        for engine in EngineKind::ALL {
+            unprivileged(move || {
+                let base = TempDir::new().unwrap();
+                let parent = base.path().join("parent");
+                std::fs::create_dir(&parent).unwrap();
+                let mut client = Client::open(&Store::of(*engine, &parent));
+                accept_jobs(&mut client, 1..=3);
+                begin(&parent);
+                let token = client.append(vec![put("count", "x")]);
+                // Longer than a look at an idle store takes to come.
+                std::thread::sleep(std::time::Duration::from_millis(1_500));
+                client.take_all();
+                assert!(client.decided(token).is_none(), "{how}: acknowledged unseen");
+                end(&parent);
+                assert!(matches!(client.outcome(token), Outcome::Committed(_)), "{how}");
+                accept_jobs(&mut client, 4..=5);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_stop_while_the_store_cannot_be_looked_at_says_why_at_once() {
+    unprivileged(|| {
+        let base = TempDir::new().unwrap();
+        let parent = base.path().join("parent");
+        std::fs::create_dir(&parent).unwrap();
+        let mut client = Client::open(&Store::of(EngineKind::ALL[0], &parent));
+        set_mode(&parent, 0o000);
+        client.append(vec![put("count", "x")]);
+        client.journal.close();
+        let said = client.fatal();
+        set_mode(&parent, 0o700);
+        assert!(said.contains("cannot be looked at: Permission denied"), "{said}");
+        assert!(!said.contains("removed"), "{said}");
+    });
+}
+
 #[test]
 fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
     each(|store| {
@@ -201,7 +274,7 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
         accept_jobs(&mut client, 1..=20);
         let (journal, epoch, instance) = (client.journal.clone(), client.epoch, client.instance);
         let mut stream = Vec::new();
-        export(&Opened { journal, epoch, instance }, &mut stream).unwrap();
+        export(&Opened { journal, epoch, instance, former: Vec::new() }, &mut stream).unwrap();
         accept_jobs(&mut client, 101..=120);
         client.journal.close();
         drop(client);

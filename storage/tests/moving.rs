@@ -51,8 +51,8 @@ fn fill(store: &Store) -> Client {
 }
 
 fn exported(client: &Client) -> (Vec<u8>, Exported) {
-    let opened =
-        Opened { journal: client.journal.clone(), epoch: client.epoch, instance: client.instance };
+    let (journal, former) = (client.journal.clone(), Vec::new());
+    let opened = Opened { journal, epoch: client.epoch, instance: client.instance, former };
     let mut stream = Vec::new();
     let exported = export(&opened, &mut stream).unwrap();
     (stream, exported)
@@ -80,6 +80,21 @@ fn an_imported_store_has_every_value_and_is_another_control_planes() {
             assert!(new.loaded == client.scan(""), "values differ");
             let mut new = new;
             assert!(new.commit(vec![put("j/0000", "b")]).0 > 402);
+        }
+    });
+}
+
+#[test]
+fn an_imported_store_knows_whose_it_was_for_good() {
+    each(|engine, base| {
+        let client = fill(&Store { path: base.join("store"), engine });
+        let (stream, _) = exported(&client);
+        let store = Store { path: base.join("to"), engine };
+        imported(&store.path, engine, &stream).unwrap();
+        for _ in 0..3 {
+            let opened = store.open(channel_sink().0, &mut |_| {}).unwrap();
+            assert_eq!(opened.former, [client.instance]);
+            opened.journal.close();
         }
     });
 }

@@ -17,17 +17,17 @@ fn accepted(server: &Server, count: usize) -> u64 {
     answer["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_u64().unwrap()).max().unwrap()
 }
 
-fn store(environment: &TestEnvironment) -> PathBuf {
+pub(super) fn store(environment: &TestEnvironment) -> PathBuf {
     environment.data().join("store")
 }
 
-fn copied(from: &Path, to: &Path) {
+pub(super) fn copied(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(copied.success());
 }
 
 /// What the program says when it gives up what is missing.
-fn given_up(environment: &TestEnvironment) -> String {
+pub(super) fn given_up(environment: &TestEnvironment) -> String {
     let output = with_config(environment, &[], &["store", "accept-loss"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");

@@ -4,6 +4,7 @@
 
 mod damage;
 mod divided;
+mod given_back;
 mod later;
 mod lost;
 mod needed;

@@ -47,6 +47,8 @@ pub struct Cluster {
     pub(super) reconciled_at: Option<Timestamp>,
     /// Whether the last sweep left something of ours; unknown counts as yes.
     pub(super) left_there: bool,
+    /// So many looks in turn left something that is still to end.
+    pub(super) unfinished: u32,
     pub(super) reconciling: bool,
     /// Reservations that nobody needed at the last look.
     pub(super) orphans: BTreeSet<ReservationTag>,
@@ -101,6 +103,7 @@ impl Cluster {
             described_at: None,
             reconciled_at: None,
             left_there: true,
+            unfinished: 0,
             reconciling: false,
             orphans: BTreeSet::new(),
             asking_shared: false,

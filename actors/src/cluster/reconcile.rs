@@ -2,6 +2,7 @@
 //! is nobody's current attempt, is ended on sight; what ended long ago is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{InstanceId, JobId, SiteName, Tag};
@@ -11,7 +12,7 @@ use cospan_domain::reserve::{ReservationTag, Serial, Span};
 use cospan_domain::site::command::SiteCommand;
 use cospan_domain::site::shared::SharedReservation;
 use cospan_domain::site::state::AttemptId;
-use cospan_domain::units::Timestamp;
+use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
 use tracing::{info, warn};
 
@@ -24,6 +25,10 @@ use crate::shared::Shared;
 /// Removals that are under way at the same time.
 const SWEPT_AT_ONCE: usize = 8;
 
+/// What is being ended is looked at again so soon, and so often before that is done more rarely.
+const SOON: DurationMs = DurationMs::from_secs(10);
+const SOON_TIMES: u32 = 6;
+
 /// What is to become of an attempt found at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -35,20 +40,41 @@ pub(super) enum Fate {
     Remove,
 }
 
+/// Whose attempts and reservations at a site may be ended by this control plane.
+#[derive(Clone, Copy)]
+pub(super) struct Ours<'a> {
+    pub(super) instance: InstanceId,
+    /// Those whose store it took over, where none of them can be using the site.
+    pub(super) former: &'a [InstanceId],
+}
+
+impl<'a> Ours<'a> {
+    fn at(site: &dyn Site, shared: &'a Shared) -> Self {
+        let former = if site.is_ours_alone() { &shared.former[..] } else { &[] };
+        Self { instance: shared.instance, former }
+    }
+
+    fn has_reserved(&self, tag: &ReservationTag) -> bool {
+        tag.instance == self.instance || self.former.contains(&tag.instance)
+    }
+}
+
 /// What is to become of what was found under a tag.
 pub(super) fn fate(
     tag: &Tag,
-    instance: InstanceId,
+    ours: Ours<'_>,
     view: &View,
     now: Timestamp,
-    keep: cospan_domain::units::DurationMs,
+    keep: DurationMs,
 ) -> Fate {
-    let job = view.jobs.get(&tag.job);
+    let (instance, job) = (ours.instance, view.jobs.get(&tag.job));
     // Also what was taken over from another control plane is ours.
     let expected =
         job.map_or(instance, |job| job.tag_of(instance, tag.component, tag.attempt).instance);
     if tag.instance != expected && !bug(Bug::TouchOthers) {
-        return Fate::Leave;
+        // What it did after its store was exported no job of ours knows.
+        let is_left = ours.former.contains(&tag.instance);
+        return if is_left { Fate::Remove } else { Fate::Leave };
     }
     let Some(job) = job else { return Fate::Remove };
     let component = job.components.get(tag.component.0 as usize);
@@ -63,7 +89,11 @@ pub(super) fn fate(
 
 /// Whether what a site holds under this tag is of use to its job, or to those that share it, or
 /// may be.
-fn is_needed(tag: &ReservationTag, site: &SiteName, view: &View) -> bool {
+fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
+    if tag.instance != shared.instance {
+        return false;
+    }
+    let view = shared.view.load();
     if tag.is_shared() {
         let shared = view.sites.get(site).and_then(|record| record.shared_with(tag.serial));
         return shared.is_some_and(SharedReservation::needs_lease);
@@ -125,16 +155,18 @@ async fn compare_reservations(
     let mut gone = record.map(|record| expected(&record, shared.clock.now())).unwrap_or_default();
     let mut lost = promised_at(site.name(), shared);
     let (mut orphans, mut changed) = (BTreeSet::new(), BTreeSet::new());
-    let ours = granting.list().await?.into_iter();
-    for (tag, seen) in ours.filter(|(tag, _)| tag.instance == shared.instance) {
-        let expected = if tag.is_shared() { gone.remove(&tag.serial) } else { None };
+    let ours = Ours::at(site, shared);
+    let listed = granting.list().await?.into_iter();
+    for (tag, seen) in listed.filter(|(tag, _)| ours.has_reserved(tag)) {
+        let is_known = tag.is_shared() && tag.instance == shared.instance;
+        let expected = if is_known { gone.remove(&tag.serial) } else { None };
         if expected.is_some_and(|span| !seen.is_of(span)) {
             changed.insert(tag.serial);
         }
         if lost.get(&tag).is_some_and(|(_, span)| seen.is_of(*span)) {
             lost.remove(&tag);
         }
-        if is_needed(&tag, site.name(), &shared.view.load()) {
+        if is_needed(&tag, site.name(), shared) {
             continue;
         }
         if seen_before.contains(&tag) {
@@ -171,8 +203,17 @@ impl Cluster {
             None => Some(now),
             Some(at) => {
                 let wanted = self.has_anything();
-                wanted.then(|| at + self.shared.settings.reconcile_interval)
+                wanted.then(|| at + self.reconcile_pause())
             }
+        }
+    }
+
+    /// While something is being ended that is nobody's, it keeps others from what it holds.
+    fn reconcile_pause(&self) -> DurationMs {
+        let interval = self.shared.settings.reconcile_interval;
+        match self.unfinished {
+            0 => interval,
+            times => interval.min(DurationMs(SOON.0 << times.saturating_sub(SOON_TIMES).min(16))),
         }
     }
 
@@ -192,63 +233,39 @@ impl Cluster {
 
     pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
         self.reconciling = true;
-        let site = self.site.clone();
-        let (shared, name) = (self.shared.clone(), self.name.clone());
-        let seen_before = self.orphans.clone();
-        let sweep = async move {
-            let found = site.list_attempts().await?;
-            let keep = shared.settings.keep_attempts;
-            let (mut strays, mut left_there) = (Vec::new(), false);
-            for some in found.chunks(SWEPT_AT_ONCE) {
-                let mut removals = Vec::new();
-                for tag in some.iter().copied() {
-                    // Decided on the view of this moment: a job may have begun a new attempt.
-                    match fate(&tag, shared.instance, &shared.view.load(), shared.clock.now(), keep)
-                    {
-                        Fate::Leave => left_there |= tag.instance == shared.instance,
-                        Fate::End => strays.push(tag),
-                        Fate::Remove => removals.push(remove(&*site, tag)),
-                    }
-                }
-                futures_util::future::try_join_all(removals).await?;
-            }
-            let leases = compare_reservations(&*site, &shared, &seen_before).await?;
-            left_there |= !leases.orphans.is_empty();
-            if strays.is_empty() {
-                return Ok::<_, SiteError>((0, left_there, leases));
-            }
-            let status = site.status(&strays).await?;
-            let mut ended = 0;
-            for (tag, seen) in status.attempts.iter().filter(|(_, seen)| lives(seen)) {
-                warn!(site = %name, %tag, ?seen, "nobody's attempt lives; ended");
-                site.decide_gate(*tag, &GateDecision::Void).await?;
-                site.cancel(*tag, None).await?;
-                ended += 1;
-            }
-            Ok((ended, true, leases))
-        };
+        let (site, shared) = (self.site.clone(), self.shared.clone());
+        let sweep = sweep(site, shared, self.orphans.clone());
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
             this.reconciled_at = Some(now);
             match swept {
-                Ok((ended, left_there, Leases { orphans, gone, changed })) => {
-                    this.left_there = left_there;
-                    this.orphans = orphans;
-                    let missing = !gone.is_empty() || !changed.is_empty();
-                    if missing {
-                        this.record.push(SiteCommand::SharedMissing { gone, changed }, None);
-                        this.turn(ctx);
-                    }
-                    if ended > 0 {
-                        info!(site = %this.name, ended, "reconciled");
-                    }
+                Ok(swept) => this.swept(swept, ctx),
+                Err(error) => {
+                    this.unfinished = this.unfinished.saturating_add(1);
+                    info!(site = %this.name, %error, "could not reconcile; again later");
                 }
-                Err(error) => info!(site = %this.name, %error, "could not reconcile; again later"),
             }
             this.reconcile_probes(ctx);
             this.set_wake(ctx, now);
         }));
+    }
+
+    fn swept(&mut self, swept: Swept, ctx: &mut Context<Self>) {
+        let Swept { ended, left_there, unfinished, leases } = swept;
+        let Leases { orphans, gone, changed } = leases;
+        self.left_there = left_there;
+        // What was given back is idle now.
+        self.hinted |= unfinished || self.unfinished > 0;
+        self.unfinished = if unfinished { self.unfinished.saturating_add(1) } else { 0 };
+        self.orphans = orphans;
+        if !gone.is_empty() || !changed.is_empty() {
+            self.record.push(SiteCommand::SharedMissing { gone, changed }, None);
+            self.turn(ctx);
+        }
+        if ended > 0 {
+            info!(site = %self.name, ended, "reconciled");
+        }
     }
 
     /// Probes whose attempts are over without a word count as neither.
@@ -267,11 +284,66 @@ impl Cluster {
     }
 }
 
-/// Ends what may live of an attempt, and removes what it left.
-async fn remove(site: &dyn Site, tag: Tag) -> Result<(), SiteError> {
+/// Looks at all that is at a site, and ends and removes what is nobody's.
+async fn sweep(
+    site: Arc<dyn Site>,
+    shared: Arc<Shared>,
+    seen_before: BTreeSet<ReservationTag>,
+) -> Result<Swept, SiteError> {
+    let found = site.list_attempts().await?;
+    let (keep, ours) = (shared.settings.keep_attempts, Ours::at(&*site, &shared));
+    let (mut strays, mut left_there, mut living) = (Vec::new(), false, false);
+    for some in found.chunks(SWEPT_AT_ONCE) {
+        let mut removals = Vec::new();
+        for tag in some.iter().copied() {
+            // Decided on the view of this moment: a job may have begun a new attempt.
+            match fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
+                Fate::Leave => left_there |= tag.instance == shared.instance,
+                Fate::End => strays.push(tag),
+                Fate::Remove => removals.push(remove(&*site, tag)),
+            }
+        }
+        let removed = futures_util::future::try_join_all(removals).await?;
+        living |= removed.contains(&false);
+    }
+    let leases = compare_reservations(&*site, &shared, &seen_before).await?;
+    let mut ended = 0;
+    if !strays.is_empty() {
+        let status = site.status(&strays).await?;
+        for (tag, seen) in status.attempts.iter().filter(|(_, seen)| lives(seen)) {
+            warn!(site = %site.name(), %tag, ?seen, "nobody's attempt lives; ended");
+            site.decide_gate(*tag, &GateDecision::Void).await?;
+            site.cancel(*tag, None).await?;
+            ended += 1;
+        }
+    }
+    let unfinished = living || ended > 0 || !leases.orphans.is_empty();
+    let left_there = left_there || unfinished || !strays.is_empty();
+    Ok(Swept { ended, left_there, unfinished, leases })
+}
+
+/// Ends what may live of an attempt, and removes what it left; `false` if it still has to end.
+async fn remove(site: &dyn Site, tag: Tag) -> Result<bool, SiteError> {
     site.decide_gate(tag, &GateDecision::Void).await?;
     site.cancel(tag, None).await?;
-    site.remove_attempt(tag).await
+    match site.remove_attempt(tag).await {
+        Ok(()) => Ok(true),
+        Err(SiteError::Refused(why)) => {
+            info!(site = %site.name(), %tag, "nobody's attempt is being ended: {why}");
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What a look at all that is there brought.
+struct Swept {
+    /// Attempts that were ended.
+    ended: usize,
+    left_there: bool,
+    /// Something is still to end.
+    unfinished: bool,
+    leases: Leases,
 }
 
 fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
@@ -292,5 +364,27 @@ fn lives(seen: &Observation) -> bool {
         | Observation::Vanished { .. }
         | Observation::Ended { .. }
         | Observation::Unknown(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::{Attempt, ComponentIndex};
+
+    use super::*;
+
+    #[test]
+    fn what_a_former_control_plane_left_is_ended_only_where_nobody_else_can_be() {
+        let [us, former, other] = [1, 2, 3].map(InstanceId::from_random);
+        let of = |instance, former: &[InstanceId]| {
+            let (job, component, attempt) = (JobId(1), ComponentIndex(0), Attempt(1));
+            let tag = Tag { instance, job, component, attempt };
+            let ours = Ours { instance: us, former };
+            fate(&tag, ours, &View::default(), Timestamp(0), DurationMs(0))
+        };
+        assert_eq!(of(former, &[former]), Fate::Remove);
+        assert_eq!(of(former, &[]), Fate::Leave, "it may be alive");
+        assert_eq!(of(other, &[former]), Fate::Leave);
+        assert_eq!(of(us, &[former]), Fate::Remove);
     }
 }

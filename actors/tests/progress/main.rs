@@ -124,6 +124,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
         seed,
         settings: settings(),
         instance: opened.instance,
+        former: opened.former,
         epoch: opened.epoch,
         view: Default::default(),
         metrics: Arc::new(Metrics::new(&prometheus::Registry::new()).expect("metrics")),

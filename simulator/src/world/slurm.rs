@@ -122,7 +122,8 @@ impl World {
         load: Option<Option<u32>>,
     ) -> String {
         let clock = self.sites[site.0].ailments.clock(self.now);
-        let mut said = format!("clock {}\n", seconds(clock));
+        let up = seconds(self.now);
+        let mut said = format!("clock {}\nuptime {up} {up} boot\n", seconds(clock));
         if queue {
             self.live_lines(site, |tag| !tags.contains(&tag), &mut said);
         }

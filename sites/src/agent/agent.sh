@@ -1,4 +1,4 @@
-# What an adapter has done at a site of a batch system. POSIX shell, with head, find, grep, date and
+# What an adapter has done at a site of a batch system. POSIX shell, with head, find, grep, touch, date and
 # id as GNU has them; beginning.sh, submission.sh, files.sh and the batch system's own parts come
 # before.
 #
@@ -37,12 +37,40 @@ install() {
     sync -f . 2> /dev/null
 }
 
+# The time in seconds, in $time, by the clock that the times of files here come from, whatever this
+# machine's own says: that of a file that is written now. Where nothing can be written it is the
+# machine's.
+file_clock() {
+    time=
+    touch gone/clock 2> /dev/null && time=$(find gone/clock -printf '%T@' 2> /dev/null)
+    [ -n "$time" ] || time=$(date +%s.%N)
+}
+
+# The same in milliseconds, in $ms.
+file_clock_ms() {
+    file_clock
+    ms=${time#*.}000
+    ms=${time%%.*}${ms%"${ms#???}"}
+    # A `date` that knows no fractions repeats what it was asked for.
+    case $ms in *[!0-9]*) ms=${time%%.*}000 ;; esac
+}
+
+# Prints that time, and for how long this machine has run, before and after it was read.
+tell_clock() {
+    up= boot=
+    { read -r before word < /proc/uptime; } 2> /dev/null
+    file_clock
+    { read -r up word < /proc/uptime && read -r boot < /proc/sys/kernel/random/boot_id; } 2> /dev/null
+    printf 'clock %s\n' "$time"
+    [ -z "$boot" ] || printf 'uptime %s0 %s0 %s\n' "$before" "$up" "$boot"
+}
+
 # status SECONDS [queue] [load]      asks the batch system for so much of what it knows
 #
 # The batch system first and the files after it: what is over there has left its last word. One
 # that does not answer within SECONDS leaves a line `fail unsent ...` here, and the files are read.
 status() {
-    printf 'clock %s\n' "$(date +%s.%N)"
+    tell_clock
     (
         seconds=$1
         shift
@@ -93,8 +121,7 @@ decide() {
     case $1 in
     go)
         receive "$length" "$aside" || fail unsent "cannot write the decision: is the disk full?"
-        ms=$(date +%s%3N)
-        case $ms in '' | *[!0-9]*) ms=$(date +%s)000 ;; esac
+        file_clock_ms
         printf 'start_ms %s\nend %s\n' "$((ms + wait_ms))" "$tag" >> "$aside"
         ;;
     void)
@@ -122,21 +149,15 @@ gate() {
     printf 'verdict %s\n' "$verdict"
 }
 
-# Ends whatever there is of an attempt; at once if it was told long ago and is still there.
+# Ends whatever there is of an attempt; `late`, at once: it was told long ago and is still there.
 cancel() {
-    tag=$1 patience=$2
+    tag=$1 how=$2
     gate "$tag" void "$3"
-    first=
-    { read -r first < "spool/$tag/ended"; } 2> /dev/null
-    now=$(date +%s)
-    [ -n "$first" ] || [ ! -d "spool/$tag" ] || printf '%s\n' "$now" > "spool/$tag/ended"
-    late=
-    [ -z "$first" ] || [ "$((now - first))" -le "$patience" ] || late=1
     jobs=$(lrm_jobs) || fail unknown "$jobs"
     while [ -n "$jobs" ]; do
         job=${jobs%%"$nl"*}
         case $jobs in *"$nl"*) jobs=${jobs#*"$nl"} ;; *) jobs= ;; esac
-        if [ -n "$late" ]; then lrm_kill "${job%% *}"; else lrm_end "${job%% *}" "${job#* }"; fi
+        if [ "$how" = late ]; then lrm_kill "${job%% *}"; else lrm_end "${job%% *}" "${job#* }"; fi
     done
 }
 
@@ -198,7 +219,8 @@ list() {
 
 # Removes what a removal that was cut short left; what is not done in time is done the next time.
 sweep() {
-    timeout -k 2 5 find gone -mindepth 1 -maxdepth 1 -mmin +10 \
+    file_clock
+    timeout -k 2 5 find gone -mindepth 1 -maxdepth 1 ! -newermt "@$((${time%%.*} - 600))" \
         -exec chmod -R u+rwX {} + -exec rm -rf {} + > /dev/null 2>&1
     :
 }

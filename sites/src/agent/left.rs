@@ -7,6 +7,7 @@ use cospan_domain::ids::Tag;
 use cospan_domain::units::Timestamp;
 
 use super::Answer;
+use super::site_time::SiteTime;
 use crate::wrapper::evidence::{Evidence, Found};
 use crate::wrapper::parameters::end;
 use crate::wrapper::seal::Seal;
@@ -23,8 +24,8 @@ pub(crate) struct Left {
     pub(crate) spooled: BTreeSet<Tag>,
 }
 
-/// Reads what the agent found.
-pub(crate) fn read(answer: &Answer, seal: &Seal) -> Left {
+/// Reads what the agent found, which has its times by this clock.
+pub(crate) fn read(answer: &Answer, seal: &Seal, time: &mut SiteTime) -> Left {
     let mut left: BTreeMap<Tag, Files> = BTreeMap::new();
     let mut current: Option<(Tag, String)> = None;
     for line in answer.0.lines() {
@@ -38,6 +39,7 @@ pub(crate) fn read(answer: &Answer, seal: &Seal) -> Left {
         }
         current = found(line).map(|(tag, name, modified, readable)| {
             let files = left.entry(tag).or_default();
+            let modified = time.of_file(tag, &name, modified);
             match (name.is_empty(), readable) {
                 (false, _) => {
                     files.insert(name.clone(), (readable.then(Vec::new), modified));
@@ -108,7 +110,7 @@ mod tests {
     const BARE: &str = "cabcdefgh-3-0-12";
 
     fn of(text: &str) -> BTreeMap<Tag, Evidence> {
-        read(&Answer(text.to_owned()), &Seal::none()).evidence
+        read(&Answer(text.to_owned()), &Seal::none(), &mut SiteTime::default()).evidence
     }
 
     #[test]
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn what_was_made_ready_and_not_removed_is_told() {
         let text = format!("d 5.000 spool/{WAITS}\n| d 5.000 spool/{SHUT}\n");
-        let left = read(&Answer(text), &Seal::none());
+        let left = read(&Answer(text), &Seal::none(), &mut SiteTime::default());
         assert_eq!(left.spooled.into_iter().collect::<Vec<_>>(), [WAITS.parse().unwrap()]);
         assert!(left.evidence.is_empty());
     }

@@ -234,6 +234,10 @@ impl Site for FaultySite {
         self.inner.name()
     }
 
+    fn is_ours_alone(&self) -> bool {
+        self.inner.is_ours_alone()
+    }
+
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         self.inner.changes()
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use cospan_domain::ids::Tag;
 use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
 use cospan_domain::resources::Resources;
-use cospan_domain::units::{ClockSkew, Timestamp};
 use rustix::process::Signal;
 
 use super::entry::Entry;
@@ -15,6 +14,7 @@ use super::ledger::Ledger;
 use super::root::{ATTEMPTS, GONE, LIVE, Root, SPOOL, nonce};
 use super::settle::{carrying, settle};
 use super::spawn::lrm_id;
+use super::uptime;
 use super::{LocalConfig, Shared, not_done, now, unknown};
 use crate::port::{
     Capabilities, Found, GateDecision, GateState, Observation, SiteDescription, SiteError,
@@ -48,11 +48,10 @@ impl Shared {
         let root = self.root()?;
         let mut ledger = self.ledger();
         ledger.sweep(&root).map_err(|e| unknown(&e))?;
-        let refreshed = ledger.refresh(&root, now(), true).map_err(|e| unknown(&e))?;
+        let refreshed = ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
         self.watch(&mut ledger);
-        let (at, uptime) = (now(), if tags.is_empty() { None } else { uptime().ok() });
         let observe = |tag: &Tag| {
-            let live = ledger.entries.get_mut(tag).map(|entry| entry.told(at, uptime));
+            let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
             let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
             let seen = seen.unwrap_or_else(|| examine(&root, *tag));
             (*tag, seen)
@@ -155,7 +154,7 @@ impl Shared {
         if !ledger.knows_wrapper(tag) {
             // Somebody else started it, or nobody ever will: then it holds nothing from now on.
             ledger.search_again();
-            let _ = ledger.refresh(root, now(), true);
+            let _ = ledger.refresh(root, true);
         }
         let Some(entry) = ledger.entries.get_mut(&tag) else { return };
         entry.opened |= state == GateState::Opened;
@@ -174,7 +173,7 @@ impl Shared {
     pub(super) fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
         let root = self.root()?;
         let mut ledger = self.ledger();
-        ledger.refresh(&root, now(), true).map_err(|e| not_done(&e))?;
+        ledger.refresh(&root, true).map_err(|e| not_done(&e))?;
         if ledger.entries.contains_key(&tag) {
             return Err(SiteError::Refused(format!("{tag} has not ended; cancel it first")));
         }
@@ -241,21 +240,6 @@ fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
     }))
 }
 
-/// Hundredths of a second since this machine started, as a wrapper counts: they run on when
-/// the clock is set.
-fn uptime() -> std::io::Result<u64> {
-    let text = std::fs::read_to_string("/proc/uptime")?;
-    let uptime = text.split(' ').next().and_then(|secs| secs.parse::<f64>().ok());
-    let uptime = uptime.ok_or_else(|| std::io::Error::other("/proc/uptime cannot be read"))?;
-    Ok((uptime * 100.0) as u64)
-}
-
-/// A time of this machine's clock in such hundredths.
-fn uptime_at(time: Timestamp) -> std::io::Result<u64> {
-    let left = ClockSkew::between(time, now()).0 / 10;
-    Ok(uptime()?.saturating_add_signed(left))
-}
-
 /// Writes the decision under a name of its own and links it: exactly one link wins. `None`:
 /// another one did.
 fn link_decision(
@@ -265,7 +249,7 @@ fn link_decision(
 ) -> Result<Option<GateState>, SiteError> {
     let (bytes, state) = match decision {
         GateDecision::Go(go) => {
-            let start_by = uptime_at(go.start_by).map_err(|e| not_done(&e))?;
+            let start_by = uptime::at(go.start_by).map_err(|e| not_done(&e))?;
             (encode_go(tag, go, now(), Some(start_by)), GateState::Opened)
         }
         GateDecision::Void => (encode_void(tag, root.seal()), GateState::Voided),

@@ -7,7 +7,7 @@ use cospan_domain::ids::Tag;
 use rustix::process::Signal;
 
 use super::settle::kill_all;
-use super::{Shared, now, unknown};
+use super::{Shared, unknown};
 use crate::port::{GateDecision, GateState, SiteError};
 
 /// What the wrapper gets beyond the grace to write its last word.
@@ -25,7 +25,7 @@ impl Shared {
         let state = self.decide_gate(tag, &GateDecision::Void)?;
         let root = self.root()?;
         let mut ledger = self.ledger();
-        ledger.refresh(&root, now(), true).map_err(|e| unknown(&e))?;
+        ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
         let Some(entry) = ledger.entries.get(&tag) else { return Ok(()) };
         if let Some(wrapper) = entry.wrapper() {
             if state == GateState::Opened {
@@ -66,6 +66,6 @@ impl Shared {
     fn has_ended(&self, tag: Tag) -> bool {
         let Ok(root) = self.root() else { return false };
         let mut ledger = self.ledger();
-        ledger.refresh(&root, now(), false).is_ok() && !ledger.entries.contains_key(&tag)
+        ledger.refresh(&root, false).is_ok() && !ledger.entries.contains_key(&tag)
     }
 }

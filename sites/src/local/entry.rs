@@ -15,17 +15,15 @@ use super::evidence::{self, Evidence};
 use super::process::Process;
 use super::root::{ATTEMPTS, LIVE, Root};
 use super::settle::{kill_all, settle};
-use crate::port::{Begun, GateState, Observation};
+use crate::port::{GateState, Observation};
 use crate::wrapper::parameters::{end, line};
 use crate::wrapper::state::complete_lines;
 
 /// How long an entry without any process is kept: its wrapper may be about to
 /// be started by a control plane that died meanwhile.
-const UNSTARTED_KEPT: DurationMs = DurationMs(10_000);
+const UNSTARTED_KEPT: Duration = Duration::from_secs(10);
 /// How long the wrapper may be late in ending its payload.
 const OVERRUN: DurationMs = DurationMs(30_000);
-/// By so much at least a clock was set, rather than corrected.
-const STEP: DurationMs = DurationMs(2_000);
 
 /// One attempt that holds resources.
 #[derive(Debug)]
@@ -49,10 +47,8 @@ pub(super) struct Entry {
     pub(super) opened: bool,
     /// Since when we have seen its payload run.
     seen_running: Option<Instant>,
-    /// When its payload began, in hundredths of a second since the machine started.
-    began: Option<u64>,
-    /// The same as it is told, by this machine's clock.
-    told_began: Option<Timestamp>,
+    /// Since when neither it nor a process of it has been found.
+    without_process: Option<Instant>,
 }
 
 /// What is known of an attempt's wrapper.
@@ -88,8 +84,7 @@ impl Entry {
             seen: Observation::Starting,
             opened: false,
             seen_running: None,
-            began: None,
-            told_began: None,
+            without_process: None,
         }
     }
 
@@ -198,25 +193,9 @@ impl Entry {
             return self.end_overrun(root, tag);
         }
         let Some(evidence) = Evidence::collect(root, tag)? else { return Ok(Look::Same) };
-        self.began = evidence.begun.as_ref().map(|(payload, _)| payload.start);
         self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
         let before = std::mem::replace(&mut self.seen, evidence.standing());
         Ok(if before == self.seen { Look::Same } else { Look::Changed })
-    }
-
-    /// What was seen last. Files keep the time of the clock as it was when they were written; if
-    /// somebody has set that since, the payload is told to have begun when it would have by the
-    /// clock of now: the time for which it has run is true.
-    pub(super) fn told(&mut self, now: Timestamp, uptime: Option<u64>) -> Observation {
-        let Observation::Begun(begun) = &self.seen else { return self.seen.clone() };
-        let ran = self.began.zip(uptime).and_then(|(began, uptime)| uptime.checked_sub(began));
-        let Some(ran) = ran else { return self.seen.clone() };
-        let began = Timestamp(now.0.saturating_sub(ran.saturating_mul(10)));
-        let is_near = |at: &Timestamp| at.0.abs_diff(began.0) <= STEP.0;
-        let told = [self.told_began, Some(begun.at)].into_iter().flatten().find(is_near);
-        let at = told.unwrap_or(began);
-        self.told_began = Some(at);
-        Observation::Begun(Begun { host: begun.host.clone(), at })
     }
 
     fn ended_as(&mut self, last: Observation) -> Look {
@@ -260,21 +239,26 @@ impl Entry {
 }
 
 impl Entry {
+    /// It has a process, though no wrapper that is ready.
+    pub(super) fn found_process(&mut self) {
+        self.without_process = None;
+        self.seen = Observation::Starting;
+    }
+
     /// There is no `ready` and no process: the wrapper ended early, or was never started.
-    pub(super) fn found_without_process(&mut self, root: &Root, tag: Tag, now: Timestamp) {
-        let made = root.modified(&format!("{LIVE}/{tag}"));
-        let directory = root.exists(&format!("{ATTEMPTS}/{tag}"));
-        match (directory, made) {
-            (Ok(true), _) => self.wrapper = Wrapper::Gone,
-            (Ok(false), Ok(made)) => {
+    pub(super) fn found_without_process(&mut self, root: &Root, tag: Tag) {
+        match root.exists(&format!("{ATTEMPTS}/{tag}")) {
+            Ok(true) => self.wrapper = Wrapper::Gone,
+            Ok(false) => {
                 self.seen = Observation::Absent;
-                if made.is_none_or(|made| now.since(made) > UNSTARTED_KEPT) {
+                // Its file is as old as the clock that was, so that says nothing.
+                let since = *self.without_process.get_or_insert_with(Instant::now);
+                let is_made = root.exists(&format!("{LIVE}/{tag}"));
+                if since.elapsed() > UNSTARTED_KEPT || is_made.is_ok_and(|made| !made) {
                     self.wrapper = Wrapper::Gone;
                 }
             }
-            (Err(error), _) | (_, Err(error)) => {
-                self.seen = Observation::Unknown(error.to_string());
-            }
+            Err(error) => self.seen = Observation::Unknown(error.to_string()),
         }
     }
 }

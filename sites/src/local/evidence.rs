@@ -5,6 +5,7 @@ use std::io;
 use cospan_domain::ids::Tag;
 
 use super::root::{ATTEMPTS, Root};
+use super::{process, uptime};
 pub(super) use crate::wrapper::evidence::Evidence;
 
 /// Path of a file of an attempt.
@@ -15,9 +16,22 @@ pub(super) fn path(tag: Tag, file: &str) -> String {
 impl Evidence {
     /// Reads what there is; `None` if the attempt has no directory.
     pub(super) fn collect(root: &Root, tag: Tag) -> io::Result<Option<Self>> {
-        let evidence = Self::of(tag, root.seal(), |file| root.read_state(&path(tag, file)))?;
+        let mut evidence = Self::of(tag, root.seal(), |file| root.read_state(&path(tag, file)))?;
+        evidence.date();
         // Whoever wrote `ready` has the directory.
         let there = evidence.ready.is_some() || root.exists(&format!("{ATTEMPTS}/{tag}"))?;
         Ok(there.then_some(evidence))
+    }
+
+    /// Dates what a process of this run of the machine did by when that started.
+    fn date(&mut self) {
+        let Some((ready, at)) = &mut self.ready else { return };
+        if ready.boot != process::boot_id() {
+            return;
+        }
+        *at = uptime::dated(*at, ready.wrapper.start);
+        if let Some((payload, at)) = &mut self.begun {
+            *at = uptime::dated(*at, payload.start);
+        }
     }
 }

@@ -151,7 +151,7 @@ impl Shared {
     ) -> Result<T, SiteError> {
         let root = self.root()?;
         let mut ledger = self.ledger();
-        ledger.refresh(&root, now(), true).map_err(|e| not_done(&e))?;
+        ledger.refresh(&root, true).map_err(|e| not_done(&e))?;
         let now = now();
         let mut leases = load(&root, now).map_err(|e| not_done(&e))?;
         let mut book = self.book(&root, &ledger, &leases, now)?;
@@ -295,7 +295,7 @@ impl Reservations for LocalSite {
         let slots = move |shared: &Arc<Shared>| {
             let (root, now) = (shared.root()?, now());
             let mut ledger = shared.ledger();
-            ledger.refresh(&root, now, true).map_err(|e| unknown(&e))?;
+            ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
             let leases = load(&root, now).map_err(|e| unknown(&e))?;
             let book = shared.book(&root, &ledger, &leases, now)?;
             let timeline = book.timeline();

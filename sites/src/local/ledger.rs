@@ -18,6 +18,7 @@ use super::evidence::Evidence;
 use super::process::{self, Process};
 use super::root::{LIVE, Root, SPOOL};
 use super::settle::find_wrapper;
+use crate::clock;
 use crate::port::Observation;
 
 /// How often processes without a known wrapper are looked for.
@@ -74,16 +75,11 @@ impl Ledger {
     ///
     /// # Errors
     /// The list of entries cannot be read.
-    pub(super) fn refresh(
-        &mut self,
-        root: &Root,
-        now: Timestamp,
-        thorough: bool,
-    ) -> io::Result<Refreshed> {
+    pub(super) fn refresh(&mut self, root: &Root, thorough: bool) -> io::Result<Refreshed> {
         if thorough {
             self.load(root)?;
         }
-        self.attach(root, now);
+        self.attach(root);
         let ended = self.ended_wrappers();
         let mut result = Refreshed::default();
         for (&tag, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.in_flight) {
@@ -159,7 +155,7 @@ impl Ledger {
             return Ok(());
         }
         // Noted only if a change that follows must show.
-        self.loaded = changed.filter(|changed| super::now().since(*changed) > TIME_SETTLED);
+        self.loaded = changed.filter(|changed| clock::of_machine().since(*changed) > TIME_SETTLED);
         for tag in root.tags(LIVE)? {
             if !self.entries.contains_key(&tag)
                 && let Some(file) = root.read(&format!("{LIVE}/{tag}"))?
@@ -171,7 +167,7 @@ impl Ledger {
     }
 
     /// Finds the wrappers of entries that another incarnation started.
-    fn attach(&mut self, root: &Root, now: Timestamp) {
+    fn attach(&mut self, root: &Root) {
         let mut without = BTreeSet::new();
         for (&tag, entry) in &mut self.entries {
             if entry.is_of_this_process() {
@@ -193,8 +189,8 @@ impl Ledger {
         for tag in without {
             let Some(entry) = self.entries.get_mut(&tag) else { continue };
             match &carrying {
-                Ok(carrying) if carrying.contains_key(&tag) => entry.seen = Observation::Starting,
-                Ok(_) => entry.found_without_process(root, tag, now),
+                Ok(carrying) if carrying.contains_key(&tag) => entry.found_process(),
+                Ok(_) => entry.found_without_process(root, tag),
                 Err(error) => entry.seen = Observation::Unknown(error.to_string()),
             }
         }

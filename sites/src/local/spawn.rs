@@ -77,7 +77,7 @@ impl Shared {
         };
         if let Some(shortage) = idle(&ledger)?.first_shortage(&order.resources) {
             // What ended a moment ago may not have been seen yet.
-            ledger.refresh(root, super::now(), true).map_err(|e| not_done(&e))?;
+            ledger.refresh(root, true).map_err(|e| not_done(&e))?;
             if !idle(&ledger)?.covers(&order.resources) {
                 return Err(SiteError::SiteFull(format!("the attempt {shortage} idle")));
             }

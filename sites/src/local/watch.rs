@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::Shared;
 use super::entry::Entry;
 use super::ledger::Ledger;
 use super::process::{self, Process};
-use super::{Shared, now};
 
 /// Between two looks while a file is awaited that appears soon.
 const SOON: Duration = Duration::from_millis(5);
@@ -69,7 +69,7 @@ impl Shared {
             ledger.watched = false;
             return None;
         }
-        let refreshed = self.root().ok().and_then(|root| ledger.refresh(&root, now(), false).ok());
+        let refreshed = self.root().ok().and_then(|root| ledger.refresh(&root, false).ok());
         if refreshed.is_some_and(|refreshed| refreshed.changed) {
             self.changes.send_modify(|count| *count = count.wrapping_add(1));
         }

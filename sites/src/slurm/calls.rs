@@ -1,17 +1,19 @@
 //! The calls of the port as requests to the agent.
 
+use std::time::Duration;
+
 use cospan_domain::ids::{LrmId, Tag};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::errors;
 use super::options::{LANES, limits, name, options};
-use super::polls::FILES_SETTLE;
+use super::polls::{FILES_SETTLE, lasts};
 use super::queue::{self, Job};
 use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting};
 use crate::agent::{Answer, Failure, Request};
 use crate::local::root::nonce;
 use crate::port::{
-    AttemptOrder, Capabilities, Found, GateDecision, GateState, SiteDescription, SiteError,
+    AttemptOrder, Capabilities, Found, GateDecision, GateState, Go, SiteDescription, SiteError,
     Submitted, TagLookup,
 };
 use crate::wrapper::parameters::{Pace, encode_go_for_site, first_of_void, written};
@@ -180,7 +182,8 @@ impl SlurmSite {
                 self.agent.ask(&["gate", &name, "void", &nonce], self.void(tag)).await?
             }
             GateDecision::Go(go) => {
-                let text = encode_go_for_site(go);
+                let start_by = self.heard().time.shown(go.start_by);
+                let text = encode_go_for_site(&Go { start_by, ..go.clone() });
                 let wait_ms = go.start_at.since(super::now()).0.to_string();
                 let length = text.len().to_string();
                 let words = ["gate", &name, "go", &nonce, &wait_ms, &length];
@@ -201,9 +204,11 @@ impl SlurmSite {
 
     pub(super) async fn end(&self, tag: Tag) -> Result<(), SiteError> {
         // After its grace the wrapper has said its last word, or never will.
-        let patience = (self.grace().await?.as_secs_ceil() + FILES_SETTLE.as_secs()).to_string();
+        let patience = Duration::from_millis(self.grace().await?.0) + FILES_SETTLE;
+        let told = lasts(&mut self.told_to_end(), tag, true);
+        let how = if told.is_some_and(|told| told > patience) { "late" } else { "gently" };
         let (name, nonce) = (tag.to_string(), nonce());
-        let words = ["cancel", &name, &patience, &nonce];
+        let words = ["cancel", &name, how, &nonce];
         let answer = self.agent.ask(&words, self.void(tag)).await;
         self.forget_queue();
         answer?;
@@ -214,6 +219,7 @@ impl SlurmSite {
         let words = ["remove", &tag.to_string(), &nonce()];
         self.agent.ask(&words, Request::default()).await?;
         self.over().remove(&tag);
+        self.told_to_end().remove(&tag);
         self.forget_attempt(tag);
         Ok(())
     }

@@ -29,7 +29,7 @@ case ${0##*/} in
         read -r tag < "$here/tag"
         echo "5 RUNNING ${here%/bin}/root|$tag|$tag"
         ;;
-    scancel) cat "$here/said" && exit "$(cat "$here/code")" ;;
+    scancel) echo "$*" >> "$here/scancelled" && cat "$here/said" && exit "$(cat "$here/code")" ;;
 esac
 "#;
 
@@ -57,16 +57,22 @@ fn install(bin: &Path) {
     std::fs::write(bin.join("tag"), format!("{}\n", tag(1))).unwrap();
 }
 
+/// A site whose root and Slurm are in this directory.
+pub(super) async fn site(directory: &Path) -> SlurmSite {
+    let bin = directory.join("bin");
+    install(&bin);
+    let (name, total) = (SiteName::new("there").unwrap(), Resources::processors(64));
+    let config = SlurmConfig::new(name, directory.join("root"), total, Vec::new());
+    let exec = Instead(bin, ChildExec::of_this_process());
+    let site = SlurmSite::remote(config, Arc::new(exec)).unwrap();
+    site.initialise().await.unwrap();
+    site
+}
+
 #[tokio::test]
 async fn what_has_ended_already_needs_no_cancel() {
     let directory = tempfile::tempdir().unwrap();
-    let bin = directory.path().join("bin");
-    install(&bin);
-    let (name, total) = (SiteName::new("there").unwrap(), Resources::processors(64));
-    let config = SlurmConfig::new(name, directory.path().join("root"), total, Vec::new());
-    let exec = Instead(bin.clone(), ChildExec::of_this_process());
-    let site = SlurmSite::remote(config, Arc::new(exec)).unwrap();
-    site.initialise().await.unwrap();
+    let (bin, site) = (directory.path().join("bin"), site(directory.path()).await);
     let over =
         "scancel: error: Kill job error on job id 5: Job/step already completing or completed";
     let away = "scancel: error: Unable to contact slurm controller (connect failure)";

@@ -1,6 +1,6 @@
 //! What an attempt is doing, from Slurm's word and the wrapper's files together.
 
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::DurationMs;
 
 use super::queue::Job;
 use crate::port::{AtGate, Observation, Silence};
@@ -89,17 +89,13 @@ pub(super) fn judge(known: Known<'_>) -> Observation {
     }
 }
 
-/// Between a payload's own end and its being believed while Slurm does not answer: if Slurm ended
-/// it, its wrapper has been told by then, and said so.
-const ALONE: DurationMs = DurationMs::from_secs(10);
-
 /// What the attempt is doing as its files say it, while Slurm says nothing. What is over stays what
 /// Slurm said of it; what was ended from outside is not judged before Slurm says by whom; and what
-/// has left nothing is not known to be absent.
+/// has left nothing is not known to be absent. `settled`: its last word was seen a while ago.
 pub(super) fn judge_in_silence(
     job: Option<&Job>,
     evidence: Option<&Evidence>,
-    site_clock: Option<Timestamp>,
+    settled: bool,
     silence: &Silence,
 ) -> Observation {
     // The same each time: what changes is news.
@@ -107,11 +103,9 @@ pub(super) fn judge_in_silence(
     let unknown = || Observation::Unknown(said());
     let Some(evidence) = evidence else { return unknown() };
     let left = evidence.left();
-    let exit_at = evidence.exit.as_ref().map(|(_, at)| *at);
     let by_itself = matches!(left, Left::Success | Left::Failure);
-    let is_old = exit_at.zip(site_clock).is_some_and(|(at, now)| now > at + ALONE);
     let word = job.map(|job| job.word).filter(|word| !word.is_active());
-    match verdict(word.unwrap_or(Word::Running), left, by_itself && is_old) {
+    match verdict(word.unwrap_or(Word::Running), left, by_itself && settled) {
         Verdict::Untold | Verdict::Absent | Verdict::Queued => unknown(),
         told => observed(told, Some(evidence), said),
     }
@@ -141,6 +135,8 @@ fn said(known: Known<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cospan_domain::units::Timestamp;
+
     use super::*;
     use crate::port::{EndedBySite, ExitCause, GateState, InQueue};
     use crate::slurm::queue::word;

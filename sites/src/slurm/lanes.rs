@@ -7,8 +7,9 @@ use cospan_domain::acquire::{Lane, Lanes, Partition};
 use cospan_domain::units::DurationMs;
 
 use super::bookings::{Bookings, partition};
-use super::{SlurmSite, nodes, now, queue, times};
+use super::{SlurmSite, nodes, queue, times};
 use crate::agent::Answer;
+use crate::clock;
 use crate::port::{AttemptOrder, SiteError};
 
 impl SlurmSite {
@@ -46,7 +47,7 @@ impl SlurmSite {
     pub(super) fn lasts(&self, lane: &Lane, order: &AttemptOrder) -> Result<(), SiteError> {
         let named = lane.partition.as_deref().and_then(Lane::reservation_of);
         let Some(name) = named.filter(|_| order.reservation.is_none()) else { return Ok(()) };
-        match self.heard().left_of(name, now()) {
+        match self.heard().left_of(name, clock::of_machine()) {
             Some(left) if left < order.wall_time => Err(SiteError::Unfit(format!(
                 "only {left} are left of reservation {name}, and its wall time is {}",
                 order.wall_time

@@ -23,7 +23,8 @@ use super::accounts::Accounts;
 use super::bookings::Bookings;
 use super::judge::{Known, is_back_in_queue, is_outdated, judge, judge_in_silence};
 use super::queue::{self, Job, Load};
-use crate::agent::left::{self, seconds_to_timestamp};
+use crate::agent::left;
+use crate::agent::site_time::SiteTime;
 use crate::agent::{Answer, Request};
 use crate::port::{AttemptOrder, Silence, SiteError, SiteStatus, Submitted};
 use crate::verdict::Word;
@@ -34,7 +35,11 @@ use crate::wrapper::evidence::Evidence;
 pub(super) const FILES_SETTLE: Duration = Duration::from_secs(10);
 
 /// So long Slurm's word on who ended an attempt is waited for.
-const WORD_LATE: DurationMs = DurationMs::from_secs(60);
+const WORD_LATE: Duration = Duration::from_secs(60);
+
+/// Between a payload's own end and its being believed while Slurm does not answer: if Slurm ended
+/// it, its wrapper has been told by then, and said so.
+const ALONE: Duration = Duration::from_secs(10);
 
 /// What Slurm said last.
 #[derive(Debug, Default)]
@@ -48,6 +53,10 @@ pub(super) struct Heard {
     bookings: Bookings,
     /// When it last gave no answer, and why; `None` once it answers again.
     silent: Option<(Instant, String)>,
+    /// What the times of the site are.
+    pub(super) time: SiteTime,
+    /// Since when the last word of an attempt has been seen.
+    exited: BTreeMap<Tag, Instant>,
     /// What accounts say of what Slurm forgot.
     pub(super) accounts: Accounts,
 }
@@ -119,6 +128,16 @@ fn with_others(mut known: Vec<Job>, since: &[Job]) -> Vec<Job> {
     known
 }
 
+/// For how long something has been so of an attempt, as these were noted; `None` if it is not so.
+pub(super) fn lasts(noted: &mut BTreeMap<Tag, Instant>, tag: Tag, is_so: bool) -> Option<Duration> {
+    if !is_so {
+        noted.remove(&tag);
+        return None;
+    }
+    let now = Instant::now();
+    Some(now.duration_since(*noted.entry(tag).or_insert(now)))
+}
+
 /// Why Slurm did not answer, if it was asked and did not.
 fn failure(answer: &Answer, seconds: &str) -> Option<String> {
     let why = answer.last("fail")?;
@@ -185,9 +204,8 @@ impl SlurmSite {
         }
         let again_asked = look.again;
         let mut jobs = self.hear(&answer, look, asked_at)?;
-        let left = left::read(&answer, &self.config.seal);
+        let (shown, site_clock, left) = self.left(&answer);
         jobs.extend(self.accounts_of(&self.lost(tags, &jobs, &left)).await);
-        let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
         let (mut again, mut attempts) = (Vec::new(), BTreeMap::new());
         for tag in tags {
             let evidence = left.evidence.get(tag);
@@ -197,8 +215,7 @@ impl SlurmSite {
                 !job.is_active() || never_runs || is_back_in_queue(job, evidence)
             });
             let settled = self.over_for(*tag, is_over).is_some_and(|over| over >= FILES_SETTLE);
-            let exit = evidence.and_then(|evidence| evidence.exit.as_ref());
-            let overdue = exit.zip(site_clock).is_some_and(|((_, at), now)| now > *at + WORD_LATE);
+            let overdue = self.exited_for(*tag, evidence).is_some_and(|over| over > WORD_LATE);
             let spooled = left.spooled.contains(tag);
             let known =
                 Known { job, evidence, spooled, settled, overdue, asked_again: again_asked };
@@ -207,7 +224,8 @@ impl SlurmSite {
             }
             attempts.insert(*tag, judge(known));
         }
-        let now = site_clock.unwrap_or_else(super::now);
+        // Slurm's own times are by the clock as it is.
+        let now = shown.unwrap_or_else(super::now);
         let (idle, idle_in) = (self.idle(&jobs, now), self.idle_in(&jobs, now));
         let (ebbs, silence) = (self.ebbs(&idle, now), None);
         Ok((SiteStatus { site_clock, idle, idle_in, ebbs, attempts, silence }, again))
@@ -229,18 +247,35 @@ impl SlurmSite {
 
     /// What files say of attempts while Slurm says nothing.
     fn in_silence(&self, tags: &[Tag], answer: &Answer, why: String) -> SiteStatus {
-        let left = left::read(answer, &self.config.seal);
-        let site_clock = answer.last("clock").and_then(seconds_to_timestamp);
+        let (_, site_clock, left) = self.left(answer);
+        let exited_for = |tag: &Tag| (*tag, self.exited_for(*tag, left.evidence.get(tag)));
+        let exited: BTreeMap<Tag, _> = tags.iter().map(exited_for).collect();
         let heard = self.heard();
         let silence = heard.silence(why);
         let seen = |tag: &Tag| {
             let evidence = left.evidence.get(tag);
             let job = of_tag(heard.jobs(), *tag, evidence);
-            (*tag, judge_in_silence(job, evidence, site_clock, &silence))
+            let settled = exited.get(tag).is_some_and(|over| over.is_some_and(|over| over > ALONE));
+            (*tag, judge_in_silence(job, evidence, settled, &silence))
         };
         let attempts = tags.iter().map(seen).collect();
         let (idle, idle_in, ebbs) = (Resources::default(), BTreeMap::new(), Vec::new());
         SiteStatus { site_clock, idle, idle_in, ebbs, attempts, silence: Some(silence) }
+    }
+
+    /// What its clock shows, its time, and what attempts left, in an answer.
+    fn left(&self, answer: &Answer) -> (Option<Timestamp>, Option<Timestamp>, left::Left) {
+        let mut heard = self.heard();
+        let time = &mut heard.time;
+        let shown = time.read(answer);
+        let left = left::read(answer, &self.config.seal, time);
+        (shown, shown.map(|shown| time.steady(shown)), left)
+    }
+
+    /// For how long the last word of an attempt has been seen.
+    fn exited_for(&self, tag: Tag, evidence: Option<&Evidence>) -> Option<Duration> {
+        let has_exited = evidence.is_some_and(|evidence| evidence.exit.is_some());
+        lasts(&mut self.heard().exited, tag, has_exited)
     }
 
     /// Attempts that have left something, but no last word, and that Slurm does not know any more.
@@ -306,17 +341,13 @@ impl SlurmSite {
             jobs.retain(|job| job.tag != tag);
         }
         heard.accounts.forget(tag);
+        heard.time.forget(tag);
+        heard.exited.remove(&tag);
     }
 
     /// How long Slurm has been seen to have nothing of an attempt that runs.
     fn over_for(&self, tag: Tag, is_over: bool) -> Option<Duration> {
-        let mut over = self.over();
-        if !is_over {
-            over.remove(&tag);
-            return None;
-        }
-        let now = Instant::now();
-        Some(now.duration_since(*over.entry(tag).or_insert(now)))
+        lasts(&mut self.over(), tag, is_over)
     }
 
     /// What one more submission would find: what Slurm has idle, less what already waits for

@@ -13,27 +13,32 @@ use crate::contract::{order, script, tag};
 use crate::exec::{Command, Ended, Exec, ExecError, Output, Work};
 use crate::port::{Attempts, EndedBySite, InQueue, Observation, Site, SiteStatus};
 
+/// When files were written, by the clock of their site, which shows some time more.
+pub(super) const WRITTEN_S: i64 = 1_800_000_000 - 50;
+
 /// A cluster whose jobs, load and files are what a test says they are.
 #[derive(Debug, Default)]
-struct Cluster(Mutex<Said>);
+pub(super) struct Cluster(Mutex<Said>);
 
 #[derive(Debug, Default)]
-struct Said {
-    queue: String,
+pub(super) struct Said {
+    pub(super) queue: String,
     idle: u32,
     drained: u32,
-    files: String,
+    pub(super) files: String,
     accounts: String,
     /// Slurm does not answer.
-    frozen: bool,
+    pub(super) frozen: bool,
     /// Something else has a turn before it answers.
     slow: bool,
+    /// Its clock was set by so many seconds.
+    pub(super) set_s: i64,
     /// What of Slurm each status asked for.
     asked: Vec<String>,
 }
 
 impl Cluster {
-    fn say(&self, change: impl FnOnce(&mut Said)) {
+    pub(super) fn say(&self, change: impl FnOnce(&mut Said)) {
         change(&mut self.0.lock().unwrap());
     }
 
@@ -70,7 +75,8 @@ impl Exec for Cluster {
             }
             "status" => {
                 said.asked.push(words[2..].join(" "));
-                answer += "clock 1000.0\n";
+                let clock = 1_800_000_000 + said.set_s;
+                answer += &format!("clock {clock}.000\nuptime 50.000 50.100 boot\n");
                 let is_asked = words.len() > 2;
                 if said.frozen && is_asked {
                     answer += "fail unsent \n";
@@ -92,21 +98,21 @@ impl Exec for Cluster {
     }
 }
 
-fn job(number: u32, tag: Tag, state: &str, processors: u32) -> String {
+pub(super) fn job(number: u32, tag: Tag, state: &str, processors: u32) -> String {
     format!("queue {number}|{state}|None|{processors}|900|900|N/A|/root|{tag}|{tag}\n")
 }
 
-fn files(tag: Tag, number: u32, more: &[(&str, &str)]) -> String {
+pub(super) fn files(tag: Tag, number: u32, more: &[(&str, &str)]) -> String {
     let ready = format!("host n\npid 12\nstart 34\nboot b\njob {number}\nend {tag}");
     let mut text = format!("d 0.000 spool/{tag}\nd 0.000 attempts/{tag}\n");
     for (name, said) in [("ready", &*ready)].iter().chain(more) {
-        text += &format!("f 950.000 attempts/{tag}/{name}\n");
+        text += &format!("f {WRITTEN_S}.000 attempts/{tag}/{name}\n");
         said.lines().for_each(|line| text += &format!("| {line}\n"));
     }
     text
 }
 
-fn site() -> (Arc<Cluster>, SlurmSite) {
+pub(super) fn site() -> (Arc<Cluster>, SlurmSite) {
     let cluster = Arc::new(Cluster::default());
     cluster.say(|said| said.idle = 64);
     let (name, total) = (SiteName::new("there").unwrap(), Resources::processors(64));
@@ -114,12 +120,12 @@ fn site() -> (Arc<Cluster>, SlurmSite) {
     (cluster.clone(), SlurmSite::remote(config, cluster).unwrap())
 }
 
-async fn look(site: &SlurmSite) -> SiteStatus {
+pub(super) async fn look(site: &SlurmSite) -> SiteStatus {
     tokio::time::advance(Duration::from_secs(2)).await;
     site.status(&[tag(1)]).await.unwrap()
 }
 
-fn seen(status: &SiteStatus) -> &Observation {
+pub(super) fn seen(status: &SiteStatus) -> &Observation {
     &status.attempts[&tag(1)]
 }
 
@@ -330,24 +336,26 @@ async fn files_are_read_while_slurm_does_not_answer() {
     let exit = format!("cause code 0\nran 1\nend {}", tag(1));
     let all = [decided, ("begun", &*begun), ("exit", &*exit)];
     cluster.say(|said| said.files = files(tag(1), 5, &all));
-    assert!(matches!(seen(&look(&site).await), Observation::Exited(_)));
+    look(&site).await;
     assert_eq!(cluster.asked(), ["queue load", "queue load", "", ""], "Slurm is left alone");
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert!(matches!(seen(&look(&site).await), Observation::Exited(_)));
     cluster.say(|said| said.frozen = false);
     tokio::time::advance(Duration::from_secs(10)).await;
     assert_eq!(look(&site).await.silence, None);
 }
 
-/// An exit of just now, by the site's clock, or one that a signal from outside made.
+/// An exit that was just seen, or one that a signal from outside made.
 #[tokio::test(start_paused = true)]
 async fn what_slurm_may_have_ended_is_not_judged_while_it_does_not_answer() {
-    for (cause, at) in [("code 0", 995), ("signal 15", 950), ("terminated", 950)] {
+    for (cause, wait_s) in [("code 0", 7), ("signal 15", 100), ("terminated", 100)] {
         let (cluster, site) = site();
         let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
         let exit = format!("cause {cause}\nran 1\nend {}", tag(1));
         let all = [decided, ("begun", &*begun), ("exit", &*exit)];
-        let text = files(tag(1), 5, &all);
-        let text = text.replace("f 950.000", &format!("f {at}.000"));
-        cluster.say(|said| (said.frozen, said.files) = (true, text));
+        cluster.say(|said| (said.frozen, said.files) = (true, files(tag(1), 5, &all)));
+        look(&site).await;
+        tokio::time::advance(Duration::from_secs(wait_s)).await;
         let status = look(&site).await;
         assert!(matches!(seen(&status), Observation::Unknown(_)), "{cause}: {status:?}");
     }

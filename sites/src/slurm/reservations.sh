@@ -24,7 +24,7 @@ lrm_control() {
 
 # What can be known of what is free later.
 lrm_timetable() {
-    printf 'clock %s\n' "$(date +%s.%N)"
+    tell_clock
     lrm_load always
 }
 

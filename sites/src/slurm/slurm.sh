@@ -38,12 +38,20 @@ lrm_queue() {
 
 # What the accounts keep of attempts $@ that are not in the queue any more, if anybody keeps any.
 lrm_accounts() {
-    names=
+    names= first= last= week=604800
     for tag; do
         named
         names=$names${names:+,}$name
+        # Looked for around their submission, whatever the clock of this machine says of now.
+        at=$(find "spool/$tag/name" -printf '%T@' 2> /dev/null)
+        at=${at%%.*}
+        [ -n "$at" ] || continue
+        [ -n "$first" ] && [ "$first" -le "$at" ] || first=$at
+        [ -n "$last" ] && [ "$last" -ge "$at" ] || last=$at
     done
-    kept=$(SLURM_TIME_FORMAT=%s timeout -k 2 8 sacct -n -P -X -u "$user" -S now-7days \
+    [ -z "$first" ] || set -- -S "uts$((first - week))" -E "uts$((last + week))"
+    [ -n "$first" ] || set -- -S now-7days
+    kept=$(SLURM_TIME_FORMAT=%s timeout -k 2 8 sacct -n -P -X -u "$user" "$@" \
         --name="$names" -o JobIDRaw,State,NCPUS,Submit,Start,End,WorkDir,JobName 2>&1)
     code=$?
     case $code:$kept in

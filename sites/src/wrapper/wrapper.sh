@@ -1,6 +1,6 @@
 # Runs one attempt at a site: takes its directory, waits at the gate, runs the
 # payload, leaves evidence. POSIX shell; needs mkdir, sleep, ln, rm, setsid (and
-# env, cp, chmod where a job asks for them), /proc, and the site's file system.
+# env, cp, chmod, touch, date where a job asks for them), /proc, and the site's file system.
 #
 # usage: sh wrapper.sh ROOT TAG [bell | batch]      reads ROOT/spool/TAG/params (and inputs)
 #
@@ -76,10 +76,13 @@ value() {
     done
 }
 
-# A host's own clock in milliseconds, in $ms: in whole seconds where `date` knows no more.
-wall_clock() {
-    ms=$(date +%s%3N)
-    case $ms in '' | *[!0-9]*) ms=$(date +%s)000 ;; esac
+# The time in milliseconds, in $ms, by the clock that the times of files here come from: the hosts
+# of a site need not agree on any other. In whole seconds where `date` knows no more.
+file_clock() {
+    from='-r moment'
+    touch moment 2> /dev/null || from=
+    ms=$(date $from +%s%3N)
+    case $ms in '' | *[!0-9]*) ms=$(date $from +%s)000 ;; esac
 }
 
 # Sends signal $1 to the payload: to its group, or to itself before it has one.
@@ -635,7 +638,7 @@ begin() {
 
 # The start by the site's clock, which is read once: from here on the machine's own counts.
 time_start() {
-    wall_clock
+    file_clock
     clock
     wait_ms=$((start_ms - ms))
     [ -z "$start_by_ms" ] || start_by=$((now + (start_by_ms - ms) / 10))

@@ -1,6 +1,7 @@
 //! Under a batch system, which ends jobs in its own way and runs them on other machines.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -85,6 +86,31 @@ fn a_start_in_the_sites_time_is_kept_whenever_its_gate_was_seen_open() {
         let began: u64 = printed.trim().parse().unwrap();
         assert!((start - 20..start + 5_000).contains(&began), "{began}, not {start}");
     });
+}
+
+#[test]
+fn a_start_is_kept_on_a_node_whose_own_clock_is_wrong() {
+    for how_far in ["1 hour", "-1 hour", "30 days", "1970-01-02"] {
+        let bin = tempfile::tempdir().unwrap();
+        let date = bin.path().join("date");
+        let text = format!(
+            "#!/bin/sh\ncase \" $* \" in *' -r '*) exec /bin/date \"$@\" ;; esac\n\
+             exec /bin/date -d '{how_far}' \"$@\"\n"
+        );
+        fs::write(&date, text).unwrap();
+        fs::set_permissions(&date, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("PATH={}:/usr/bin:/bin", bin.path().display());
+        let shell = ["env".to_owned(), path].into_iter().chain(shells().swap_remove(0));
+        let bench = Bench::new(shell.collect());
+        let wrapper = bench.at_gate_with(&["batch"], &script("/bin/date +%s%3N"));
+        let start = now_ms() + 1_500;
+        let in_time = Go { start_by: Timestamp(start + 30_000), ..go() };
+        bench.decide_with(&decision(&in_time, start));
+        assert!(wrapper.wait().success());
+        assert_eq!(bench.exit(), Some(ExitCause::Code(0)), "{how_far}");
+        let began: u64 = String::from_utf8(bench.printed()).unwrap().trim().parse().unwrap();
+        assert!((start - 20..start + 5_000).contains(&began), "{how_far}: {began}, not {start}");
+    }
 }
 
 #[test]

@@ -200,10 +200,11 @@ fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<Co
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
     let parts = Parts {
-        clock: Arc::new(SteadyClock::of_machine()),
+        clock: SteadyClock::of_machine(),
         seed: 1,
         settings,
         instance: opened.instance,
+        former: opened.former,
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&prometheus::Registry::new())?),

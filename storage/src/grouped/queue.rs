@@ -73,6 +73,10 @@ impl Queue {
         Some(state.waiting.drain(..fits.max(1)).collect())
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.wake.notify_all();

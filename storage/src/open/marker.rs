@@ -26,6 +26,8 @@ pub(crate) struct Marker {
     pub(crate) instance: InstanceId,
     pub(crate) epoch: Epoch,
     pub(crate) seq: Seq,
+    /// Control planes of which this one took a store over by an import; they are no more.
+    pub(crate) former: Vec<InstanceId>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,12 +37,14 @@ struct File {
     instance: String,
     epoch: u64,
     seq: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    former: Vec<String>,
     #[serde(default)]
     checksum: u32,
 }
 
 impl File {
-    /// Over everything but itself.
+    /// Over everything that the store depends on.
     fn checksum(&self) -> u32 {
         let text = format!(
             "{} {} {} {} {}",
@@ -77,7 +81,8 @@ impl Marker {
         }
         let instance = file.instance.parse().map_err(|error| damaged(format!("{error}")))?;
         let (epoch, seq) = (Epoch(file.epoch), Seq(file.seq));
-        Ok(Some(Self { engine: file.engine, instance, epoch, seq }))
+        let former = file.former.iter().filter_map(|former| former.parse().ok()).collect();
+        Ok(Some(Self { engine: file.engine, instance, epoch, seq, former }))
     }
 
     /// Whether a directory has one, or files of an engine.
@@ -87,7 +92,12 @@ impl Marker {
 
     /// One for a store that is already whole.
     pub(crate) fn new(engine: EngineKind, instance: InstanceId, epoch: Epoch, seq: Seq) -> Self {
-        Self { engine: engine.as_str().into(), instance, epoch, seq }
+        Self { engine: engine.as_str().into(), instance, epoch, seq, former: Vec::new() }
+    }
+
+    /// One of the same store, which has come so far.
+    pub(crate) fn at(self, epoch: Epoch, seq: Seq) -> Self {
+        Self { epoch, seq, ..self }
     }
 
     /// What it knows of the store.
@@ -129,6 +139,7 @@ impl Marker {
             instance: self.instance.to_string(),
             epoch: self.epoch.0,
             seq: self.seq.0,
+            former: self.former.iter().map(InstanceId::to_string).collect(),
             checksum: 0,
         };
         file.checksum = file.checksum();

@@ -218,6 +218,7 @@ impl World {
             seed: opened.epoch.0,
             settings,
             instance: opened.instance,
+            former: opened.former,
             epoch: opened.epoch,
             view,
             metrics: Arc::new(Metrics::new(&Registry::new()).expect("metrics")),

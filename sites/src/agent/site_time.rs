@@ -1,0 +1,196 @@
+//! The time of a site as nobody sets it.
+//!
+//! Its times are those of its files. Whoever sets the clock that they are written by makes the old
+//! ones wrong, so each answer also tells for how long the machine that gave it has run: what the
+//! clock went otherwise than that, it was set by, and that is passed over from then on.
+
+use std::collections::BTreeMap;
+
+use cospan_domain::ids::Tag;
+use cospan_domain::units::{ClockSkew, Timestamp};
+use tracing::warn;
+
+use super::Answer;
+use super::left::seconds_to_timestamp;
+
+/// A clock that is off by more than this, and one part in a thousand, was set.
+const STEP_MS: u64 = 2_000;
+/// What took longer than this between two looks at how long the machine has run says nothing of
+/// when the clock was read in between.
+const READ_MS: u64 = 1_000;
+
+/// What is known of a site's clock.
+#[derive(Debug, Default)]
+pub(crate) struct SiteTime {
+    /// By how much it was set since it was first read.
+    set: ClockSkew,
+    last: Option<Reading>,
+    step: Option<Step>,
+    /// Times of files that were seen before: as they were written, and what they are.
+    files: BTreeMap<(Tag, String), (Timestamp, Timestamp)>,
+}
+
+/// One look at a site's clock.
+#[derive(Debug)]
+struct Reading {
+    clock: Timestamp,
+    /// For how long its machine had run.
+    up: Timestamp,
+    boot: String,
+}
+
+/// The last time that it was set.
+#[derive(Debug)]
+struct Step {
+    /// What it would have shown at most before.
+    before: Timestamp,
+    set_before: ClockSkew,
+}
+
+impl Reading {
+    fn of(answer: &Answer) -> Option<Self> {
+        let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
+        let mut words = answer.last("uptime")?.split(' ');
+        let mut up = || words.next().and_then(seconds_to_timestamp);
+        let (before, up) = (up()?, up()?);
+        let boot = words.next()?.to_owned();
+        (up.since(before).0 <= READ_MS).then_some(Self { clock, up, boot })
+    }
+}
+
+impl SiteTime {
+    /// Takes note of an answer; what its clock shows.
+    pub(crate) fn read(&mut self, answer: &Answer) -> Option<Timestamp> {
+        let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
+        if let Some(reading) = Reading::of(answer) {
+            self.follow(&reading);
+            self.last = Some(reading);
+        }
+        Some(clock)
+    }
+
+    fn follow(&mut self, reading: &Reading) {
+        let Some(last) = self.last.as_ref().filter(|last| last.boot == reading.boot) else {
+            return;
+        };
+        let elapsed = ClockSkew::between(reading.up, last.up);
+        let expected = last.clock + elapsed;
+        let by = ClockSkew::between(reading.clock, expected);
+        if by.0.unsigned_abs() > STEP_MS + elapsed.0.unsigned_abs() / 1_000 {
+            warn!(by_ms = by.0, "the clock of a site was set; its times go on without that");
+            self.step = Some(Step { before: expected, set_before: self.set });
+            self.set = ClockSkew(self.set.0.saturating_add(by.0));
+        }
+    }
+
+    /// A time that its clock shows, as nobody has set it.
+    pub(crate) fn steady(&self, shown: Timestamp) -> Timestamp {
+        shown - self.set
+    }
+
+    /// What its clock shows at such a time.
+    pub(crate) fn shown(&self, steady: Timestamp) -> Timestamp {
+        steady + self.set
+    }
+
+    /// When a file of an attempt was written, as nobody has set the clock: it stays what it was when
+    /// the file was first seen.
+    pub(crate) fn of_file(&mut self, tag: Tag, name: &str, written: Timestamp) -> Timestamp {
+        let key = (tag, name.to_owned());
+        if let Some((_, steady)) = self.files.get(&key).filter(|(seen, _)| *seen == written) {
+            return *steady;
+        }
+        let steady = written - self.set_at(written);
+        self.files.insert(key, (written, steady));
+        steady
+    }
+
+    /// By how much the clock was set when something was written that is seen now for the first time.
+    fn set_at(&self, written: Timestamp) -> ClockSkew {
+        let now = self.last.as_ref().map(|last| last.clock);
+        match &self.step {
+            // Set forward: it shows nothing between.
+            Some(step) if self.set > step.set_before && written <= step.before => step.set_before,
+            // Set back: nothing is written after now.
+            Some(step) if self.set < step.set_before && now.is_some_and(|now| written > now) => {
+                step.set_before
+            }
+            _ => self.set,
+        }
+    }
+
+    /// An attempt is removed.
+    pub(crate) fn forget(&mut self, tag: Tag) {
+        self.files.retain(|(of, _), _| *of != tag);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_S: i64 = 3_600;
+    const MONTH_S: i64 = 30 * 24 * HOUR_S;
+
+    fn tag() -> Tag {
+        "cabcdefgh-1-0-1".parse().unwrap()
+    }
+
+    /// An answer after so many seconds of a machine that started at 1000 by a clock that is so far ahead.
+    fn answer(up_s: i64, ahead_s: i64) -> Answer {
+        let clock = 1_800_000_000 + up_s + ahead_s;
+        Answer(format!("clock {clock}.250\nuptime {up_s}.100 {up_s}.200 boot"))
+    }
+
+    fn shown(up_s: i64, ahead_s: i64) -> Timestamp {
+        seconds_to_timestamp(&format!("{}.250", 1_800_000_000 + up_s + ahead_s)).unwrap()
+    }
+
+    fn now(time: &mut SiteTime, up_s: i64, ahead_s: i64) -> Timestamp {
+        let shown = time.read(&answer(up_s, ahead_s)).unwrap();
+        time.steady(shown)
+    }
+
+    #[test]
+    fn a_clock_that_is_set_changes_no_age() {
+        for set_s in [HOUR_S, -HOUR_S, MONTH_S, -MONTH_S, -1_800_000_000 + 10] {
+            let mut time = SiteTime::default();
+            assert_eq!(now(&mut time, 1_000, 0), shown(1_000, 0));
+            let before = time.of_file(tag(), "ready", shown(990, 0));
+            // Written between two looks, before the clock was set and after.
+            assert_eq!(now(&mut time, 1_020, set_s), shown(1_020, 0), "{set_s}");
+            let late = time.of_file(tag(), "decision", shown(1_010, 0));
+            let after = time.of_file(tag(), "begun", shown(1_015, set_s));
+            assert_eq!((late, after), (shown(1_010, 0), shown(1_015, 0)), "{set_s}");
+            assert_eq!(time.of_file(tag(), "ready", shown(990, 0)), before);
+            // And back again.
+            assert_eq!(now(&mut time, 5_000, 0), shown(5_000, 0), "{set_s}");
+            assert_eq!(time.of_file(tag(), "begun", shown(1_015, set_s)), after, "{set_s}");
+            assert_eq!(time.of_file(tag(), "exit", shown(4_999, 0)), shown(4_999, 0), "{set_s}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_in_our_time_is_shown_by_the_clock_as_it_is_now() {
+        let mut time = SiteTime::default();
+        let first = now(&mut time, 1_000, 0);
+        now(&mut time, 1_010, HOUR_S);
+        assert_eq!(time.shown(first), shown(1_000, HOUR_S));
+    }
+
+    #[test]
+    fn corrections_are_followed_and_another_machine_says_nothing_of_this_one() {
+        let mut time = SiteTime::default();
+        now(&mut time, 1_000, 0);
+        assert_eq!(now(&mut time, 1_010, 1), shown(1_010, 1), "a second");
+        assert_eq!(now(&mut time, 11_010, 6), shown(11_010, 6), "five in three hours");
+        let other = Answer("clock 1800005000.0\nuptime 7.000 7.100 other".to_owned());
+        let shown = time.read(&other).unwrap();
+        assert_eq!(time.steady(shown), Timestamp(1_800_005_000_000));
+        let slow = Answer("clock 1800009000.0\nuptime 8.000 12.100 other".to_owned());
+        let shown = time.read(&slow).unwrap();
+        assert_eq!(time.steady(shown), shown, "it took long between the looks");
+        let silent = Answer("clock 1.0".to_owned());
+        assert_eq!(time.read(&silent), Some(Timestamp(1_000)));
+    }
+}

@@ -1,0 +1,104 @@
+//! The machine's clock, and the same as if nobody set it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use cospan_domain::units::Timestamp;
+use tracing::warn;
+
+/// What the machine's clock shows.
+pub fn of_machine() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Milliseconds since some moment.
+type Reading = Box<dyn Fn() -> i64 + Send + Sync>;
+
+/// The machine's clock, but for the steps in which somebody sets it: deadlines go
+/// on as if it had not been set, until the next start. Small corrections are followed.
+pub struct SteadyClock {
+    system: Reading,
+    steady: Reading,
+    followed: Mutex<Followed>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Followed {
+    /// From the steady reading to what is shown.
+    offset_ms: i64,
+    /// Steps that were passed over, in sum.
+    absorbed_ms: i64,
+    read_at: i64,
+}
+
+impl SteadyClock {
+    /// A larger difference is a step, apart from what a correction of one part in a
+    /// thousand brings about between two readings.
+    const STEP_MS: i64 = 1_000;
+
+    /// The one of this process: whoever compares its times with another's has the same.
+    pub fn of_machine() -> Arc<Self> {
+        static MACHINE: OnceLock<Arc<SteadyClock>> = OnceLock::new();
+        let begin = || {
+            let begun = Instant::now();
+            let ms = |length: u128| i64::try_from(length).unwrap_or(i64::MAX);
+            let system = || i64::try_from(of_machine().0).unwrap_or(i64::MAX);
+            let clock =
+                Self::new(Box::new(system), Box::new(move || ms(begun.elapsed().as_millis())));
+            Arc::new(clock)
+        };
+        MACHINE.get_or_init(begin).clone()
+    }
+
+    /// Follows `system` by its corrections and `steady` by its length.
+    pub fn new(system: Reading, steady: Reading) -> Self {
+        let read_at = steady();
+        let followed = Followed { offset_ms: system() - read_at, absorbed_ms: 0, read_at };
+        Self { system, steady, followed: Mutex::new(followed) }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Timestamp {
+        let (system, steady) = ((self.system)(), (self.steady)());
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let difference = system - steady - followed.absorbed_ms - followed.offset_ms;
+        let elapsed = steady - followed.read_at;
+        followed.read_at = steady;
+        if difference.abs() <= Self::STEP_MS + elapsed / 1_000 {
+            followed.offset_ms += difference;
+        } else {
+            followed.absorbed_ms += difference;
+            warn!(by_ms = difference, "this machine's clock was set; deadlines go on without it");
+        }
+        Timestamp(u64::try_from(steady + followed.offset_ms).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_step_is_passed_over_and_a_correction_is_followed() {
+        let (system, steady) = (Arc::new(AtomicI64::new(1_000_000)), Arc::new(AtomicI64::new(0)));
+        let read = |from: &Arc<AtomicI64>| -> Reading {
+            let from = from.clone();
+            Box::new(move || from.load(Ordering::Relaxed))
+        };
+        let clock = SteadyClock::new(read(&system), read(&steady));
+        let pass = |real: i64, shown: i64| {
+            steady.fetch_add(real, Ordering::Relaxed);
+            system.fetch_add(shown, Ordering::Relaxed);
+            clock.now().0
+        };
+        assert_eq!(pass(500, 500), 1_000_500);
+        assert_eq!(pass(1_000, 1_000 + 3_600_000), 1_001_500, "an hour forward");
+        assert_eq!(pass(1_000, 1_020), 1_002_520, "20 ms of correction after that");
+        assert_eq!(pass(1_000, 1_000 - 7_200_000), 1_003_520, "two hours back");
+        assert_eq!(pass(10_000_000, 10_005_000), 11_008_520, "five seconds within three hours");
+    }
+}

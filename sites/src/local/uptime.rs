@@ -1,0 +1,56 @@
+//! For how long this machine has run, which nobody sets.
+
+use std::io;
+
+use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
+
+use super::now;
+
+/// By so much at least a clock was set, rather than corrected.
+const STEP: DurationMs = DurationMs(2_000);
+
+/// Hundredths of a second since this machine started, as a wrapper counts.
+fn uptime() -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/uptime")?;
+    let uptime = text.split(' ').next().and_then(|secs| secs.parse::<f64>().ok());
+    let uptime = uptime.ok_or_else(|| io::Error::other("/proc/uptime cannot be read"))?;
+    Ok((uptime * 100.0) as u64)
+}
+
+/// A time of now's clock in such hundredths.
+pub(super) fn at(time: Timestamp) -> io::Result<u64> {
+    let left = ClockSkew::between(time, now()).0 / 10;
+    Ok(uptime()?.saturating_add_signed(left))
+}
+
+/// The time of something that a file tells of, which was written then, and of a process that started
+/// then, in such hundredths. Files keep the time of the clock as it was; if somebody has set it
+/// since, it is when it would have been by the clock of now: its age is true.
+pub(super) fn dated(written: Timestamp, start: u64) -> Timestamp {
+    let ago = uptime().ok().and_then(|uptime| uptime.checked_sub(start));
+    let Some(ago) = ago else { return written };
+    right(written, now(), DurationMs(ago.saturating_mul(10)))
+}
+
+fn right(written: Timestamp, now: Timestamp, ago: DurationMs) -> Timestamp {
+    let by_uptime = now - ago;
+    match written.0.abs_diff(by_uptime.0) <= STEP.0 {
+        true => written,
+        false => by_uptime,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_true_whatever_the_clock_was_when_it_was_written() {
+        let (now, ago) = (Timestamp(1_800_000_000_000), DurationMs(60_000));
+        let of = |written: u64| right(Timestamp(written), now, ago).0;
+        assert_eq!(of(1_799_999_940_700), 1_799_999_940_700, "no clock is exact");
+        for written in [1_799_996_340_000, 1_800_003_540_000, 1_802_592_000_000, 10_000] {
+            assert_eq!(of(written), 1_799_999_940_000, "{written}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Whether a store is still where it was when it was opened.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::directory::LOCK_FILE;
+use super::{EngineKind, io_error};
+use crate::port::StoreError;
+
+type Identity = (u64, u64);
+
+/// The directory and the files of a store, as they were at its opening.
+pub(super) struct Places {
+    each: Vec<Place>,
+    /// What the directory lies in: a store that is gone is told from one that cannot be reached
+    /// by whether this is there.
+    above: Option<PathBuf>,
+}
+
+struct Place {
+    path: PathBuf,
+    identity: Identity,
+    /// Tells whether it still has a name anywhere.
+    file: File,
+}
+
+impl Places {
+    pub(super) fn of(directory: &Path, engine: EngineKind) -> Result<Self, StoreError> {
+        let names = [LOCK_FILE, engine.file()].map(|name| directory.join(name));
+        let places = std::iter::once(directory.to_path_buf()).chain(names);
+        let each = places.map(|path| {
+            let failed = |source| io_error(&path, "looked at", source);
+            let file = File::open(&path).map_err(failed)?;
+            let identity = identity(file.metadata()).map_err(failed)?;
+            Ok(Place { path, identity, file })
+        });
+        let each = each.collect::<Result<_, StoreError>>()?;
+        let whole = std::path::absolute(directory).ok();
+        let above = whole.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+        Ok(Self { each, above })
+    }
+
+    /// # Errors
+    /// [`StoreError::Vanished`]: what is written now goes nowhere. [`StoreError::Unseen`]: that
+    /// cannot be told now.
+    pub(super) fn look(&self) -> Result<(), StoreError> {
+        self.each.iter().try_for_each(|place| match identity(std::fs::metadata(&place.path)) {
+            Ok(found) if found == place.identity => Ok(()),
+            Ok(_) => Err(place.vanished()),
+            Err(error) if self.is_gone(&error) => Err(place.vanished()),
+            Err(source) => {
+                Err(StoreError::Unseen { path: place.path.display().to_string(), source })
+            }
+        })
+    }
+
+    /// Whether what gave this error is certainly not there, rather than out of reach.
+    fn is_gone(&self, error: &io::Error) -> bool {
+        let is_reached = || self.above.as_ref().is_some_and(|above| above.exists());
+        self.each.iter().any(Place::is_removed)
+            || error.kind() == ErrorKind::NotFound && is_reached()
+    }
+}
+
+impl Place {
+    fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.nlink() == 0)
+    }
+
+    fn vanished(&self) -> StoreError {
+        StoreError::Vanished { path: self.path.display().to_string() }
+    }
+}
+
+fn identity(found: io::Result<std::fs::Metadata>) -> io::Result<Identity> {
+    found.map(|found| (found.dev(), found.ino()))
+}
