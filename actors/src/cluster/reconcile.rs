@@ -194,11 +194,11 @@ impl Cluster {
         self.reconciling = true;
         let site = self.site.clone();
         let (shared, name) = (self.shared.clone(), self.name.clone());
-        let seen_before = self.orphans.clone();
+        let (seen_before, stuck_before) = (self.orphans.clone(), self.stuck.clone());
         let sweep = async move {
             let found = site.list_attempts().await?;
             let keep = shared.settings.keep_attempts;
-            let (mut strays, mut left_there) = (Vec::new(), false);
+            let (mut strays, mut left_there, mut stuck) = (Vec::new(), false, BTreeSet::new());
             for some in found.chunks(SWEPT_AT_ONCE) {
                 let mut removals = Vec::new();
                 for tag in some.iter().copied() {
@@ -210,30 +210,35 @@ impl Cluster {
                         Fate::Remove => removals.push(remove(&*site, tag)),
                     }
                 }
-                futures_util::future::try_join_all(removals).await?;
+                let removed = futures_util::future::join_all(removals).await;
+                stuck.append(&mut what_stays(&*site, removed, &stuck_before).await?);
             }
+            left_there |= !stuck.is_empty();
             let leases = compare_reservations(&*site, &shared, &seen_before).await?;
             left_there |= !leases.orphans.is_empty();
             if strays.is_empty() {
-                return Ok::<_, SiteError>((0, left_there, leases));
+                return Ok::<_, SiteError>((0, left_there, leases, stuck));
             }
             let status = site.status(&strays).await?;
             let mut ended = 0;
             for (tag, seen) in status.attempts.iter().filter(|(_, seen)| lives(seen)) {
                 warn!(site = %name, %tag, ?seen, "nobody's attempt lives; ended");
-                site.decide_gate(*tag, &GateDecision::Void).await?;
-                site.cancel(*tag, None).await?;
-                ended += 1;
+                match end(&*site, *tag).await {
+                    Ok(()) => ended += 1,
+                    // The others are ended all the same.
+                    Err(error) => warn!(site = %name, %tag, %error, "cannot end it; again later"),
+                }
             }
-            Ok((ended, true, leases))
+            Ok((ended, true, leases, stuck))
         };
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
             this.reconciled_at = Some(now);
             match swept {
-                Ok((ended, left_there, Leases { orphans, gone, changed })) => {
+                Ok((ended, left_there, Leases { orphans, gone, changed }, stuck)) => {
                     this.left_there = left_there;
+                    this.stuck = stuck;
                     this.orphans = orphans;
                     let missing = !gone.is_empty() || !changed.is_empty();
                     if missing {
@@ -267,11 +272,39 @@ impl Cluster {
     }
 }
 
+/// Which attempts could not be removed. One that stays is not to keep the others from their end, and
+/// is told of once.
+async fn what_stays(
+    site: &dyn Site,
+    removed: Vec<(Tag, Result<(), SiteError>)>,
+    told: &BTreeSet<Tag>,
+) -> Result<BTreeSet<Tag>, SiteError> {
+    let mut stuck = BTreeSet::new();
+    for (tag, removed) in removed {
+        let Err(error) = removed else { continue };
+        if matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_)) {
+            // If that is the site and not this attempt, it says so once more.
+            site.list_attempts().await?;
+        }
+        if stuck.insert(tag) && !told.contains(&tag) {
+            warn!(site = %site.name(), %tag, %error, "cannot remove an attempt");
+        }
+    }
+    Ok(stuck)
+}
+
 /// Ends what may live of an attempt, and removes what it left.
-async fn remove(site: &dyn Site, tag: Tag) -> Result<(), SiteError> {
+async fn remove(site: &dyn Site, tag: Tag) -> (Tag, Result<(), SiteError>) {
+    let removed = async {
+        end(site, tag).await?;
+        site.remove_attempt(tag).await
+    };
+    (tag, removed.await)
+}
+
+async fn end(site: &dyn Site, tag: Tag) -> Result<(), SiteError> {
     site.decide_gate(tag, &GateDecision::Void).await?;
-    site.cancel(tag, None).await?;
-    site.remove_attempt(tag).await
+    site.cancel(tag, None).await
 }
 
 fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {

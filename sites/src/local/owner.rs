@@ -88,7 +88,8 @@ impl Shared {
         // Another root is in its place, or none was held.
         *held = None;
         *held = Some(self.take(root, &Owner::ours(instance))?);
-        root.sweep_gone().map_err(|e| not_done(&e))
+        let (gone, left) = root.left_gone().map_err(|e| not_done(&e))?;
+        self.sweeper.remove(gone, left).map_err(|e| not_done(&e))
     }
 
     fn take(&self, root: &Root, ours: &Owner) -> Result<Held, SiteError> {
