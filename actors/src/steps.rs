@@ -142,6 +142,11 @@ impl<M: Machine> Steps<M> {
         self.noted = None;
         self.writing = false;
     }
+
+    /// Drops all commands that wait: whoever asked is told that nothing was decided.
+    pub(crate) fn drop_commands(&mut self) {
+        self.inbox.clear();
+    }
 }
 
 impl<M: Machine> Step<M> {

@@ -14,6 +14,9 @@ pub mod files;
 pub mod local;
 pub mod ping;
 pub mod port;
+mod removal;
 pub mod slurm;
 pub mod verdict;
 pub mod wrapper;
+
+pub use removal::remove_tree;

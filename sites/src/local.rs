@@ -26,6 +26,7 @@ mod reach;
 pub(crate) mod root;
 mod settle;
 mod spawn;
+mod sweeper;
 mod uptime;
 mod watch;
 
@@ -46,6 +47,7 @@ use tokio::sync::Semaphore;
 use self::ledger::Ledger;
 use self::owner::Hold;
 use self::root::Root;
+use self::sweeper::Sweeper;
 use self::watch::Waker;
 use crate::clock::SteadyClock;
 use crate::files::listing::Listing;
@@ -142,6 +144,7 @@ struct Shared {
     area: FileArea,
     ledger: Mutex<Ledger>,
     hold: Hold,
+    sweeper: Sweeper,
     /// Attempts whose ending somebody drives.
     ending: Mutex<BTreeSet<Tag>>,
     changes: tokio::sync::watch::Sender<u64>,
@@ -166,6 +169,7 @@ impl LocalSite {
             area,
             ledger: Mutex::default(),
             hold: Hold::default(),
+            sweeper: Sweeper::default(),
             ending: Mutex::default(),
             changes: tokio::sync::watch::Sender::new(0),
             waker: Waker::new(),

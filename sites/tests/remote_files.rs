@@ -411,3 +411,24 @@ async fn nothing_is_sent_where_a_link_leads() {
         assert!(refused.is_err() && is_empty(&elsewhere), "{name}: {refused:?}");
     }
 }
+
+/// Whoever asks again and again for what can never be told waits for ever.
+#[tokio::test]
+async fn directories_that_no_answer_can_tell_of_are_refused_with_the_bound() {
+    let world = World::new().await;
+    let files = world.root("far").join("files");
+    std::fs::create_dir_all(files.join("deep").join("d/".repeat(1_500))).unwrap();
+    std::fs::create_dir(files.join("wide")).unwrap();
+    for n in 0..125_000 {
+        std::fs::write(files.join(format!("wide/{n:0>240}")), "").unwrap();
+    }
+    let wide = "its names take more than 30000000 bytes; pack it";
+    for (directory, bound) in [("deep", "more than 128 levels deep; pack it"), ("wide", wide)] {
+        let place = FilePlace::User(RelPath::new(directory).unwrap());
+        let refused = world.far.inspect(&place).await;
+        let Err(SiteError::Refused(why)) = refused else { panic!("{directory}: {refused:?}") };
+        assert!(why.contains(bound), "{why}");
+        let within = copy(&world.far, &order("far", &place, content(b""))).await;
+        assert!(matches!(within, CopyStatus::Failed { .. }), "{directory}: {within:?}");
+    }
+}

@@ -203,7 +203,7 @@ fn make_somewhere() -> Result<PathBuf, QuickstartError> {
 
 /// Removes a directory of ours. What cannot be removed is left: it does no harm.
 pub(super) fn clear(directory: &Path) {
-    let _ = fs::remove_dir_all(directory);
+    let _ = cospan_sites::remove_tree(directory);
 }
 
 #[cfg(test)]

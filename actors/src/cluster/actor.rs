@@ -52,6 +52,8 @@ pub struct Cluster {
     pub(super) reconciling: bool,
     /// Reservations that nobody needed at the last look.
     pub(super) orphans: BTreeSet<ReservationTag>,
+    /// Attempts that could not be removed at the last sweep, told of already.
+    pub(super) stuck: BTreeSet<Tag>,
     /// The site is being asked about a reservation that jobs share.
     pub(super) asking_shared: bool,
     pub(super) seen: Seen,
@@ -106,6 +108,7 @@ impl Cluster {
             unfinished: 0,
             reconciling: false,
             orphans: BTreeSet::new(),
+            stuck: BTreeSet::new(),
             asking_shared: false,
             seen: Seen::default(),
             calm: Calm::default(),

@@ -234,7 +234,7 @@ impl Cluster {
     pub(super) fn reconcile(&mut self, ctx: &mut Context<Self>) {
         self.reconciling = true;
         let (site, shared) = (self.site.clone(), self.shared.clone());
-        let sweep = sweep(site, shared, self.orphans.clone());
+        let sweep = sweep(site, shared, self.orphans.clone(), self.stuck.clone());
         ctx.spawn(sweep.into_actor(self).map(|swept, this, ctx| {
             this.reconciling = false;
             let now = this.now();
@@ -252,9 +252,10 @@ impl Cluster {
     }
 
     fn swept(&mut self, swept: Swept, ctx: &mut Context<Self>) {
-        let Swept { ended, left_there, unfinished, leases } = swept;
+        let Swept { ended, left_there, unfinished, leases, stuck } = swept;
         let Leases { orphans, gone, changed } = leases;
         self.left_there = left_there;
+        self.stuck = stuck;
         // What was given back is idle now.
         self.hinted |= unfinished || self.unfinished > 0;
         self.unfinished = if unfinished { self.unfinished.saturating_add(1) } else { 0 };
@@ -289,10 +290,12 @@ async fn sweep(
     site: Arc<dyn Site>,
     shared: Arc<Shared>,
     seen_before: BTreeSet<ReservationTag>,
+    told: BTreeSet<Tag>,
 ) -> Result<Swept, SiteError> {
     let found = site.list_attempts().await?;
     let (keep, ours) = (shared.settings.keep_attempts, Ours::at(&*site, &shared));
     let (mut strays, mut left_there, mut living) = (Vec::new(), false, false);
+    let mut stuck = BTreeSet::new();
     for some in found.chunks(SWEPT_AT_ONCE) {
         let mut removals = Vec::new();
         for tag in some.iter().copied() {
@@ -303,8 +306,9 @@ async fn sweep(
                 Fate::Remove => removals.push(remove(&*site, tag)),
             }
         }
-        let removed = futures_util::future::try_join_all(removals).await?;
-        living |= removed.contains(&false);
+        let removed = futures_util::future::join_all(removals).await;
+        living |= removed.iter().any(|(_, removed)| is_being_ended(removed));
+        stuck.append(&mut what_stays(&*site, removed, &told).await?);
     }
     let leases = compare_reservations(&*site, &shared, &seen_before).await?;
     let mut ended = 0;
@@ -312,28 +316,62 @@ async fn sweep(
         let status = site.status(&strays).await?;
         for (tag, seen) in status.attempts.iter().filter(|(_, seen)| lives(seen)) {
             warn!(site = %site.name(), %tag, ?seen, "nobody's attempt lives; ended");
-            site.decide_gate(*tag, &GateDecision::Void).await?;
-            site.cancel(*tag, None).await?;
-            ended += 1;
+            match end(&*site, *tag).await {
+                Ok(()) => ended += 1,
+                // The others are ended all the same.
+                Err(error) => {
+                    warn!(site = %site.name(), %tag, %error, "cannot end it; again later");
+                }
+            }
         }
     }
     let unfinished = living || ended > 0 || !leases.orphans.is_empty();
-    let left_there = left_there || unfinished || !strays.is_empty();
-    Ok(Swept { ended, left_there, unfinished, leases })
+    let left_there = left_there || unfinished || !strays.is_empty() || !stuck.is_empty();
+    Ok(Swept { ended, left_there, unfinished, leases, stuck })
 }
 
-/// Ends what may live of an attempt, and removes what it left; `false` if it still has to end.
-async fn remove(site: &dyn Site, tag: Tag) -> Result<bool, SiteError> {
-    site.decide_gate(tag, &GateDecision::Void).await?;
-    site.cancel(tag, None).await?;
-    match site.remove_attempt(tag).await {
-        Ok(()) => Ok(true),
-        Err(SiteError::Refused(why)) => {
-            info!(site = %site.name(), %tag, "nobody's attempt is being ended: {why}");
-            Ok(false)
+/// Whether an attempt still has to end before it can be removed.
+fn is_being_ended(removed: &Result<(), SiteError>) -> bool {
+    matches!(removed, Err(SiteError::Refused(_)))
+}
+
+/// Which attempts could not be removed. One that stays is not to keep the others from their end, and
+/// is told of once.
+async fn what_stays(
+    site: &dyn Site,
+    removed: Vec<(Tag, Result<(), SiteError>)>,
+    told: &BTreeSet<Tag>,
+) -> Result<BTreeSet<Tag>, SiteError> {
+    let mut stuck = BTreeSet::new();
+    for (tag, removed) in removed {
+        if is_being_ended(&removed) {
+            info!(site = %site.name(), %tag, ?removed, "nobody's attempt is being ended");
+            continue;
         }
-        Err(error) => Err(error),
+        let Err(error) = removed else { continue };
+        if matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_)) {
+            // If that is the site and not this attempt, it says so once more.
+            site.list_attempts().await?;
+        }
+        if stuck.insert(tag) && !told.contains(&tag) {
+            warn!(site = %site.name(), %tag, %error, "cannot remove an attempt");
+        }
     }
+    Ok(stuck)
+}
+
+/// Ends what may live of an attempt, and removes what it left.
+async fn remove(site: &dyn Site, tag: Tag) -> (Tag, Result<(), SiteError>) {
+    let removed = async {
+        end(site, tag).await?;
+        site.remove_attempt(tag).await
+    };
+    (tag, removed.await)
+}
+
+async fn end(site: &dyn Site, tag: Tag) -> Result<(), SiteError> {
+    site.decide_gate(tag, &GateDecision::Void).await?;
+    site.cancel(tag, None).await
 }
 
 /// What a look at all that is there brought.
@@ -344,6 +382,8 @@ struct Swept {
     /// Something is still to end.
     unfinished: bool,
     leases: Leases,
+    /// Attempts that could not be removed.
+    stuck: BTreeSet<Tag>,
 }
 
 fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {

@@ -207,3 +207,22 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
 }
 
 const TAG: &str = "cabcdefgh-1-0-1";
+
+#[test]
+fn an_attempt_that_cannot_be_removed_keeps_no_other_from_its_end() {
+    paused(|| async {
+        let world = World::new(&["Delft"]);
+        let tag = |job| Tag {
+            instance: world.shared.instance,
+            job: JobId(job),
+            component: ComponentIndex(0),
+            attempt: Attempt(1),
+        };
+        let left =
+            |world: &World| world.at("Delft").inside().left.keys().copied().collect::<Vec<_>>();
+        world.at("Delft").inside().left = (1..=100).map(|job| (tag(job), job != 1)).collect();
+        world.until("the others are gone", |world| left(world) == [tag(1)]).await;
+        world.at("Delft").inside().left.insert(tag(1), true);
+        world.until("so is this one once it can be", |world| left(world).is_empty()).await;
+    });
+}

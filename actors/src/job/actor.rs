@@ -54,6 +54,8 @@ pub struct JobActor {
     under_way: BTreeSet<JobEffect>,
     again: Again,
     wake: Option<(Timestamp, SpawnHandle)>,
+    /// The last change was more than the store takes.
+    unfit: bool,
     guard: LifeGuard,
 }
 
@@ -75,6 +77,7 @@ impl JobActor {
             under_way: BTreeSet::new(),
             again: Again::default(),
             wake: None,
+            unfit: false,
             guard,
         }
     }
@@ -117,6 +120,7 @@ impl JobActor {
                 chaos::reach_each(&kinds, Point::AfterJournal);
                 chaos::reach(Point::BeforeAnswer);
                 this.steps.committed(next, answers);
+                this.unfit = false;
                 if looks_again && !this.job().is_final() {
                     this.dirty.owe();
                 }
@@ -125,7 +129,8 @@ impl JobActor {
                 }
                 this.go_on(ctx);
             }
-            Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload(ctx),
+            Ok(Err(AppendError::Conflict)) => this.reload(ctx),
+            Ok(Err(AppendError::Unfit(problem))) => this.hold_unfit(&problem, ctx),
             // The process is ending; nothing more may be decided.
             Ok(Err(AppendError::Stopped)) | Err(_) => {}
         });
@@ -138,6 +143,18 @@ impl JobActor {
         let job = job.unwrap_or_else(|| self.job().clone());
         self.steps.reloaded(job);
         self.go_on(ctx);
+    }
+
+    /// What does not fit the store would be decided again and again: the job is held instead, with
+    /// the reason.
+    fn hold_unfit(&mut self, problem: &str, ctx: &mut Context<Self>) {
+        self.steps.reloaded(self.job().clone());
+        self.steps.drop_commands();
+        if self.job().held.is_none() && !std::mem::replace(&mut self.unfit, true) {
+            let reason = format!("{problem}; `cospan cancel` it, and submit it in smaller parts");
+            self.steps.push(JobCommand::Hold(reason.into()), None);
+            self.turn(ctx);
+        }
     }
 
     /// Takes up what came in while a write was under way, and only then does what is

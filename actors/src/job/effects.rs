@@ -427,6 +427,9 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
     })
 }
 
+/// Of why an output cannot be kept, so much stands in the job's record.
+const WHY_MAX: usize = 500;
+
 fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
     let component = effect.component;
     let spec = actor.job().spec_of(component);
@@ -444,8 +447,10 @@ fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
     );
     Box::pin(async move {
         let content = match inspected.await {
-            Ok(inspected) => Some(inspected.content),
-            Err(SiteError::Refused(_)) => None,
+            Ok(inspected) => Ok(inspected.content),
+            Err(SiteError::Refused(why)) => {
+                Err(why.chars().take(WHY_MAX).collect::<String>().into())
+            }
             Err(_) => return (None, END_AGAIN),
         };
         (Some(JobCommand::OutputRead { component, output, content }), RETRY)

@@ -12,6 +12,7 @@ use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::placed::Placement;
 use cospan_domain::units::{ClockSkew, DurationMs};
 use cospan_sites::port::{Begun, Exit, ExitCause, Observation};
+use cospan_storage::port::{MAX_CHANGES, MAX_VALUE_BYTES};
 
 use super::external_state::tests::running_at;
 use super::{JobActor, Order};
@@ -182,5 +183,21 @@ fn a_gate_open_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
         drop(first);
         start(&world);
         world.until("its gate is opened by the next actor", opened(2)).await;
+    });
+}
+
+#[test]
+fn a_job_whose_change_is_more_than_the_store_takes_is_held_with_the_reason() {
+    paused(async || {
+        let world = World::new(&["delft"]);
+        world.place_job(JOB.0, content(1), "delft").await;
+        let actor = start(&world);
+        // What it says of itself goes into the record, and is longer than any record may be.
+        let reason = "x".repeat(MAX_CHANGES * MAX_VALUE_BYTES);
+        let asked = actor.send(Order(JobCommand::Hold(reason.into()))).await.unwrap();
+        assert!(asked.is_err(), "{asked:?}");
+        world.until("it is held", |world| job(world).held.is_some()).await;
+        let held = job(&world).held.clone().unwrap();
+        assert!(held.contains("at most 128") && held.contains("`cospan cancel`"), "{held}");
     });
 }

@@ -169,8 +169,8 @@ pub enum JobCommand {
         component: ComponentIndex,
         /// Position among its outputs.
         output: u32,
-        /// Its content; `None` if the site says that it is not there.
-        content: Option<Content>,
+        /// Its content, or why the site says that there is none.
+        content: Result<Content, Arc<str>>,
     },
     /// An output is at its site, and the catalogue knows it.
     OutputRegistered {

@@ -16,6 +16,7 @@ pub mod event;
 pub mod evolve;
 mod footprint;
 mod later;
+mod outputs;
 mod packed;
 pub mod parameters;
 mod program;

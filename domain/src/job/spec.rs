@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::acquire::{InvalidMolding, InvalidPreferences, InvalidWish};
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
+use crate::job::outputs::TooManyOutputs;
 use crate::labels::{Constraint, Labels};
 use crate::resources::Resources;
 use crate::runner::{RunOptions, RunnerError};
@@ -316,6 +317,8 @@ pub enum SpecError {
     #[error("component {0:?} has an empty executable")]
     NoExecutable(ComponentName),
     #[error(transparent)]
+    Outputs(#[from] TooManyOutputs),
+    #[error(transparent)]
     Runner(#[from] RunnerError),
     #[error(transparent)]
     Reservation(#[from] InvalidWish),
@@ -352,6 +355,7 @@ impl JobSpec {
             }
             component.validate(&self.request)?;
         }
+        self.validate_outputs()?;
         self.validate_run()?;
         self.validate_reservation()?;
         self.validate_flexible()?;

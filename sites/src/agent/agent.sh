@@ -217,11 +217,13 @@ list() {
     sweep
 }
 
-# Removes what a removal that was cut short left; what is not done in time is done the next time.
+# Removes what a removal that was cut short left. What is not done in time, or stays, has its next
+# turn ten minutes later, so that it keeps no other from its own.
 sweep() {
     file_clock
-    timeout -k 2 5 find gone -mindepth 1 -maxdepth 1 ! -newermt "@$((${time%%.*} - 600))" \
-        -exec chmod -R u+rwX {} + -exec rm -rf {} + > /dev/null 2>&1
+    timeout -k 2 5 find gone -mindepth 1 -maxdepth 1 ! -newermt "@$((${time%%.*} - 600))" -exec sh -c '
+        touch -h "$1"
+        rm -rf "$1" || { chmod -R u+rwX "$1"; rm -rf "$1"; }' sweep {} \; > /dev/null 2>&1
     :
 }
 

@@ -50,6 +50,7 @@ duplicate() {
     [ -e "$2" ] || fail refused "$2 does not exist"
     inside "$2"
     if [ -d "$2" ]; then
+        bounded "$2"
         drop_copy "$1"
         cp -RP --preserve=mode "$2/." "incoming/$1"
     else
@@ -104,6 +105,18 @@ delete() {
     drop_copy "gone.$own"
 }
 
+# What cannot be told of directory $1 is refused: more levels than paths may have that can be used,
+# and more bytes of names than an answer may have.
+bounded() {
+    deep=$(find "$1/" -mindepth 130 -print -quit 2> /dev/null | head -c 1)
+    [ -z "$deep" ] || fail refused \
+        "it is more than 128 levels deep; pack it into one file, and name that"
+    names=$(find "$1/" -mindepth 1 -printf '%y %m %s %P %l ' 2> /dev/null \
+        | head -c 30000001 | wc -c)
+    [ "$((names))" -le 30000000 ] || fail refused \
+        "its names take more than 30000000 bytes; pack it into one file, and name that"
+}
+
 # Prints what is below directory $1: kind, mode, size and path of each, NUL, what it points to, NUL.
 list_tree() {
     [ -e "$1" ] || fail refused "$1 does not exist"
@@ -112,6 +125,7 @@ list_tree() {
         return
     }
     inside "$1"
+    bounded "$1"
     printf 'tree\n'
     { trouble=$(find "$1/" -mindepth 1 -printf '%y %m %s %P\0%l\0' 2>&1 >&3 | head -n 1); } 3>&1
     printf '\n'

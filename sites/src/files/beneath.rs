@@ -16,6 +16,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use crate::removal;
+
 /// Mode of directories that are written to.
 const PRIVATE_DIR: Mode = Mode::RWXU;
 /// Mode of files that are written to.
@@ -113,15 +115,23 @@ impl Dir {
 
     /// Names in it, sorted, without `.` and `..`.
     pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+        Ok(self.names_up_to(usize::MAX)?.unwrap_or_default())
+    }
+
+    /// The same, and `None` if there are more than so many.
+    pub(super) fn names_up_to(&self, most: usize) -> io::Result<Option<Vec<OsString>>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.0)? {
             let name = entry?.file_name().to_bytes().to_vec();
             if name != b"." && name != b".." {
+                if names.len() == most {
+                    return Ok(None);
+                }
                 names.push(OsString::from_vec(name));
             }
         }
         names.sort_unstable();
-        Ok(names)
+        Ok(Some(names))
     }
 
     /// Target of a link in it.
@@ -172,18 +182,24 @@ impl Dir {
     }
 
     /// Removes a name and everything below it; fine if it is gone already.
-    pub(super) fn remove(&self, name: impl Arg + Copy) -> io::Result<()> {
-        let is_dir = match self.find(name)? {
-            None => return Ok(()),
-            Some(stat) => kind(&stat) == FileType::Directory,
-        };
-        if !is_dir {
-            return absent(unlink(&self.0, name, AtFlags::empty())).map(drop);
-        }
-        let Some(dir) = absent(self.dir(name))? else { return Ok(()) };
-        dir.set_mode(PRIVATE_DIR)?;
-        dir.names()?.iter().try_for_each(|name| dir.remove(name))?;
-        absent(unlink(&self.0, name, AtFlags::REMOVEDIR)).map(drop)
+    pub(super) fn remove(&self, name: impl Arg) -> io::Result<()> {
+        removal::remove(self.as_fd(), &*name.into_c_str()?, u64::MAX).map(drop)
+    }
+
+    /// The same directory once more.
+    pub(super) fn again(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// The directory that this one is in.
+    pub(super) fn above(&self) -> io::Result<Self> {
+        self.dir(c"..")
+    }
+
+    /// Which directory it is.
+    pub(super) fn id(&self) -> io::Result<(u64, u64)> {
+        let stat = rustix::fs::fstat(&self.0)?;
+        Ok((stat.st_dev, stat.st_ino))
     }
 }
 
@@ -205,10 +221,6 @@ pub(super) fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn unlink(dir: &OwnedFd, name: impl Arg, flags: AtFlags) -> io::Result<()> {
-    Ok(rustix::fs::unlinkat(dir, name, flags)?)
 }
 
 fn dir_flags() -> OFlags {

@@ -61,7 +61,7 @@ pub(super) async fn bring_tree(
     let (place, plan, wanted) = (to.clone(), listing, order.content);
     let found = blocking(&to, move || {
         finish(&place, &plan)?;
-        let found = content_of(&Dir::open(&place)?);
+        let found = content_of(Dir::open(&place)?);
         if found.as_ref().ok() != Some(&wanted) {
             remove(&place)?;
         }

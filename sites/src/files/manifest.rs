@@ -31,6 +31,12 @@ pub const CONTEXT: &str = "cospan 2026 directory manifest 1";
 /// Links that the kernel follows on one path.
 const MAX_LINKS: usize = 40;
 
+/// Names that are looked at for all links of a directory, long paths more than once: seconds. A
+/// million links of twenty names each take as many.
+const STEPS_MAX: usize = 20_000_000;
+/// So many bytes of a path are looked at in a step.
+const STEP_BYTES: usize = 64;
+
 /// One thing below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -61,17 +67,29 @@ pub enum EntryKind {
     },
 }
 
-/// A link that would lead out of its directory.
+/// A link that cannot be part of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "the link {link:?} points outside the directory (to {target:?}); \
-     make it relative and keep it inside, or put the file there instead"
-)]
-pub struct EscapingLink {
-    /// Path of the link.
-    pub link: String,
-    /// Its target.
-    pub target: String,
+pub enum WrongLink {
+    /// It would lead out.
+    #[error(
+        "the link {link:?} points outside the directory (to {target:?}); \
+         make it relative and keep it inside, or put the file there instead"
+    )]
+    Escapes {
+        /// Path of the link.
+        link: String,
+        /// Its target.
+        target: String,
+    },
+    /// Links lead to links so often that nobody can tell where to.
+    #[error(
+        "too much is to be followed to know where the link {link:?} and others lead; \
+         put files there instead of links to links"
+    )]
+    TooLong {
+        /// Path of the link.
+        link: String,
+    },
 }
 
 /// Digest of a directory with these entries, in any order.
@@ -114,8 +132,8 @@ fn write_text(line: &mut Vec<u8>, text: &[u8]) {
 /// way of other links.
 ///
 /// # Errors
-/// The first link that does.
-pub fn check_links(entries: &[Entry]) -> Result<(), EscapingLink> {
+/// The first link that does, or that leads on for too long to be followed.
+pub fn check_links(entries: &[Entry]) -> Result<(), WrongLink> {
     let links: BTreeMap<&[u8], &[u8]> = entries
         .iter()
         .filter_map(|entry| match &entry.kind {
@@ -123,47 +141,63 @@ pub fn check_links(entries: &[Entry]) -> Result<(), EscapingLink> {
             EntryKind::Directory | EntryKind::File { .. } => None,
         })
         .collect();
-    match links.iter().find(|(path, _)| !stays_inside(path, &links)) {
-        None => Ok(()),
-        Some((path, target)) => Err(EscapingLink {
-            link: String::from_utf8_lossy(path).into_owned(),
-            target: String::from_utf8_lossy(target).into_owned(),
-        }),
+    let mut steps_left = STEPS_MAX;
+    for (path, target) in &links {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match stays_inside(path, &links, &mut steps_left) {
+            Some(true) => {}
+            Some(false) => {
+                return Err(WrongLink::Escapes { link: text(path), target: text(target) });
+            }
+            None => return Err(WrongLink::TooLong { link: text(path) }),
+        }
     }
+    Ok(())
 }
 
 /// Walks a path as the kernel would. What does not exist may come to exist, so
-/// it counts as a directory.
-fn stays_inside(path: &[u8], links: &BTreeMap<&[u8], &[u8]>) -> bool {
+/// it counts as a directory. `None` if no steps are left.
+fn stays_inside(
+    path: &[u8],
+    links: &BTreeMap<&[u8], &[u8]>,
+    steps_left: &mut usize,
+) -> Option<bool> {
     let mut ahead: VecDeque<&[u8]> = path.split(|byte| *byte == b'/').collect();
-    let mut here: Vec<&[u8]> = Vec::new();
+    // The path so far, and how long it was before each of its names.
+    let (mut here, mut ends) = (Vec::new(), Vec::new());
     let mut followed = 0;
     while let Some(name) = ahead.pop_front() {
+        *steps_left = steps_left.checked_sub(1 + here.len() / STEP_BYTES)?;
         match name {
             b"" | b"." => {}
-            b".." => {
-                if here.pop().is_none() {
-                    return false;
-                }
-            }
+            b".." => match ends.pop() {
+                None => return Some(false),
+                Some(end) => here.truncate(end),
+            },
             _ => {
-                here.push(name);
-                if let Some(target) = links.get(&here.join(&b'/')[..]) {
-                    followed += 1;
-                    if followed > MAX_LINKS {
-                        // Nobody who follows it gets anywhere.
-                        return true;
-                    }
-                    if target.first() == Some(&b'/') {
-                        return false;
-                    }
-                    here.pop();
-                    target.rsplit(|byte| *byte == b'/').for_each(|name| ahead.push_front(name));
+                let end = here.len();
+                if end > 0 {
+                    here.push(b'/');
                 }
+                here.extend_from_slice(name);
+                let Some(target) = links.get(&here[..]) else {
+                    ends.push(end);
+                    continue;
+                };
+                here.truncate(end);
+                followed += 1;
+                if followed > MAX_LINKS {
+                    // Nobody who follows it gets anywhere.
+                    return Some(true);
+                }
+                if target.first() == Some(&b'/') {
+                    return Some(false);
+                }
+                target.rsplit(|byte| *byte == b'/').for_each(|name| ahead.push_front(name));
             }
         }
     }
-    true
+    Some(true)
 }
 
 #[cfg(test)]
@@ -206,8 +240,17 @@ mod tests {
             // By its names alone `d/e/up/../..` would end in `d`.
             vec![link("d/e/up", ".."), link("x", "d/e/up/../..")],
         ] {
-            assert!(check_links(&links).is_err(), "{links:?}");
+            assert!(matches!(check_links(&links), Err(WrongLink::Escapes { .. })), "{links:?}");
         }
+    }
+
+    /// Forty links on each way, of two thousand names each: at a step each, an hour for them all.
+    #[test]
+    fn links_that_lead_on_and_on_are_refused_before_they_are_all_followed() {
+        let around = "a/../".repeat(800);
+        let chain = (0..2_000).map(|n| link(&format!("l{n}"), &format!("{around}l{}", n + 1)));
+        let refused = check_links(&chain.collect::<Vec<_>>());
+        assert!(matches!(refused, Err(WrongLink::TooLong { .. })), "{refused:?}");
     }
 
     #[test]

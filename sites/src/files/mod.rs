@@ -46,6 +46,7 @@ mod stamp;
 mod task;
 mod tree;
 mod uploads;
+mod walk;
 mod wire;
 
 use std::fmt::Debug;

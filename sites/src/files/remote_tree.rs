@@ -1,5 +1,6 @@
 //! Directories of a site that only an agent can reach.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -116,9 +117,11 @@ impl TreeDestination for Place {
     async fn begin(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError> {
         self.agent.patiently(&["plant", name]).await?;
         let there = self.there(name).await?;
-        let missing = listing.leaves().iter().filter(|leaf| {
-            leaf.kind == LeafKind::Directory && !there.iter().any(|known| known.path == leaf.path)
-        });
+        let known: BTreeSet<&[u8]> = there.iter().map(|known| &known.path[..]).collect();
+        let missing = listing
+            .leaves()
+            .iter()
+            .filter(|leaf| leaf.kind == LeafKind::Directory && !known.contains(&leaf.path[..]));
         let missing = missing.map(|leaf| [word(&leaf.path), OsString::new()]).collect();
         self.in_parts("grow", name, missing).await?;
         let sizes = there.into_iter().filter_map(|leaf| match leaf.kind {

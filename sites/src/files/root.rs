@@ -130,9 +130,8 @@ impl Root {
     pub(super) fn empty_trash(&self, family: &str, name: &str) -> io::Result<()> {
         let (trash, prefix) = (self.sub(TRASH)?, format!("{family}.{name}."));
         let names = trash.names()?;
-        names
-            .iter()
-            .filter(|entry| entry.to_string_lossy().starts_with(&prefix))
-            .try_for_each(|entry| trash.remove(&entry[..]))
+        let ours = names.iter().filter(|entry| entry.to_string_lossy().starts_with(&prefix));
+        // One that stays is not to keep the others.
+        ours.map(|entry| trash.remove(&entry[..])).fold(Ok(()), io::Result::and)
     }
 }

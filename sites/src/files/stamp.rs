@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use cospan_domain::catalogue::state::Stamp;
-use rustix::fs::FileType;
 
-use super::beneath::{Dir, kind};
+use super::beneath::Dir;
+use super::walk::{Step, Unwalkable, Walk, is_directory};
 
 /// A directory with more in it is not looked through: that would take as long as reading it.
 const ENTRIES_MAX: usize = 20_000;
@@ -20,9 +20,11 @@ pub(super) fn of(file: File) -> io::Result<Option<Stamp>> {
     if !meta.is_dir() {
         return Ok(Some(line(&meta).into()));
     }
-    let (mut hasher, mut left) = (blake3::Hasher::new(), ENTRIES_MAX);
-    let whole = look_through(&Dir::from_file(file), &mut hasher, &mut left)?;
-    Ok(whole.then(|| format!("tree {}", hasher.finalize().to_hex()).into()))
+    match look_through(Dir::from_file(file)) {
+        Ok(digest) => Ok(Some(format!("tree {}", digest.to_hex()).into())),
+        Err(Unwalkable::Failed(error)) => Err(error),
+        Err(Unwalkable::TooDeep | Unwalkable::TooMany(_) | Unwalkable::TooLong) => Ok(None),
+    }
 }
 
 fn line(meta: &Metadata) -> String {
@@ -30,25 +32,29 @@ fn line(meta: &Metadata) -> String {
     format!("size {} modified {seconds}.{nanoseconds:09} inode {}", meta.len(), meta.ino())
 }
 
-/// `false` if there is too much.
-fn look_through(dir: &Dir, hasher: &mut blake3::Hasher, left: &mut usize) -> io::Result<bool> {
-    let mut names = dir.names()?;
-    names.sort_unstable();
-    for name in names {
-        let Some(fewer) = left.checked_sub(1) else { return Ok(false) };
-        *left = fewer;
-        let stat = dir.stat(&name)?;
-        hasher.update(name.as_bytes());
-        // None of these is in a name, or in what follows a name.
-        let (size, mode) = (stat.st_size, stat.st_mode);
-        let modified = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ino);
-        hasher.update(format!("\0{size} {mode} {modified:?}\0").as_bytes());
-        if kind(&stat) == FileType::Directory && !look_through(&dir.dir(&name)?, hasher, left)? {
-            return Ok(false);
+fn look_through(top: Dir) -> Result<blake3::Hash, Unwalkable> {
+    let mut hasher = blake3::Hasher::new();
+    let mut walk = Walk::new(top, ENTRIES_MAX)?;
+    while let Some(step) = walk.next()? {
+        match step {
+            Step::Found(name, stat) => {
+                hasher.update(name.as_bytes());
+                // None of these is in a name, or in what follows a name.
+                let (size, mode) = (stat.st_size, stat.st_mode);
+                let modified = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ino);
+                hasher.update(format!("\0{size} {mode} {modified:?}\0").as_bytes());
+                if is_directory(&stat) {
+                    walk.enter(&name)?;
+                }
+            }
+            Step::Leaves => {
+                hasher.update(b"/");
+                walk.leave()?;
+            }
         }
     }
     hasher.update(b"/");
-    Ok(true)
+    Ok(hasher.finalize())
 }
 
 #[cfg(test)]

@@ -2,16 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 
 use cospan_domain::transfer::place::FilePlace;
 use rustix::fs::FileType;
 
-use super::agent::tree::{DEPTH_MAX, is_executable};
+use super::agent::tree::is_executable;
 use super::area::FileArea;
 use super::beneath::{Dir, kind};
 use super::listing::{Leaf, LeafKind, Listing, Run};
+use super::walk::{ENTRIES_MAX, Step, Unwalkable, Walk, is_directory};
 use crate::port::SiteError;
 
 impl FileArea {
@@ -21,10 +22,8 @@ impl FileArea {
     /// `Refused` if there is nothing, or something that cannot be content.
     pub fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
         let Some(directory) = self.directory(place)? else { return Ok(None) };
-        let mut leaves = Vec::new();
-        let refused = |error: io::Error| SiteError::Refused(format!("cannot list it: {error}"));
-        collect(&directory, &mut Vec::new(), &mut leaves).map_err(refused)?;
-        Listing::new(leaves).map(Some)
+        let refused = |error| SiteError::Refused(format!("cannot list it: {error}"));
+        Listing::new(collect(directory).map_err(refused)?).map(Some)
     }
 
     /// See [`super::SiteFiles::runs`].
@@ -57,37 +56,31 @@ impl FileArea {
     }
 }
 
-/// Lists what is below a directory at this path. No link is followed.
-fn collect(directory: &Dir, path: &mut Vec<u8>, leaves: &mut Vec<Leaf>) -> io::Result<()> {
-    if path.iter().filter(|byte| **byte == b'/').count() > DEPTH_MAX {
-        return Err(io::Error::other("it is too deep"));
-    }
-    for name in directory.names()? {
-        let parent = path.len();
-        if parent > 0 {
-            path.push(b'/');
-        }
-        path.extend(name.as_bytes());
-        let stat = directory.stat(&name)?;
+/// Lists what is below a directory. No link is followed.
+fn collect(top: Dir) -> Result<Vec<Leaf>, Unwalkable> {
+    let (mut walk, mut leaves) = (Walk::new(top, ENTRIES_MAX)?, Vec::new());
+    while let Some(step) = walk.next()? {
+        let Step::Found(name, stat) = step else {
+            walk.leave()?;
+            continue;
+        };
         let found = match kind(&stat) {
             FileType::Directory => LeafKind::Directory,
             FileType::RegularFile => LeafKind::File {
                 executable: is_executable(&stat),
                 size: stat.st_size.unsigned_abs(),
             },
-            FileType::Symlink => LeafKind::Link(directory.read_link(&name)?.into_vec()),
+            FileType::Symlink => LeafKind::Link(walk.here().read_link(&name)?.into_vec()),
             _ => {
-                let shown = String::from_utf8_lossy(path);
+                let shown = String::from_utf8_lossy(walk.path());
                 let why = format!("{shown:?} is neither file, directory nor link; take it away");
-                return Err(io::Error::other(why));
+                return Err(io::Error::other(why).into());
             }
         };
-        let is_directory = found == LeafKind::Directory;
-        leaves.push(Leaf { path: path.clone(), kind: found });
-        if is_directory {
-            collect(&directory.dir(&name)?, path, leaves)?;
+        leaves.push(Leaf { path: walk.path().to_vec(), kind: found });
+        if is_directory(&stat) {
+            walk.enter(&name)?;
         }
-        path.truncate(parent);
     }
-    Ok(())
+    Ok(leaves)
 }

@@ -1,6 +1,8 @@
 //! Questions and the gate.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::io;
 
 use cospan_domain::ids::Tag;
 use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
@@ -11,7 +13,7 @@ use super::entry::Entry;
 use super::evidence::{self, Evidence};
 use super::leases::kept_free;
 use super::ledger::Ledger;
-use super::root::{ATTEMPTS, GONE, LIVE, Root, SPOOL, nonce};
+use super::root::{ATTEMPTS, LIVE, Root, SPOOL, nonce};
 use super::settle::{carrying, settle};
 use super::spawn::lrm_id;
 use super::uptime;
@@ -20,9 +22,13 @@ use crate::port::{
     Capabilities, Found, GateDecision, GateState, Observation, SiteDescription, SiteError,
     SiteStatus, TagLookup,
 };
+use crate::removal::Removed;
 use crate::wrapper::evidence::Found as FoundFile;
 use crate::wrapper::parameters::{encode_go, encode_void};
 use crate::wrapper::state;
+
+/// So much of what an attempt left is removed while its caller waits: some tenths of a second.
+const AT_ONCE: u64 = 10_000;
 
 impl Shared {
     pub(super) fn describe(&self) -> Result<SiteDescription, SiteError> {
@@ -179,10 +185,22 @@ impl Shared {
         }
         drop(ledger);
         // A wrapper that comes late finds no parameters and ends.
-        let paths =
-            [format!("{LIVE}/{tag}"), format!("{SPOOL}/{tag}"), format!("{ATTEMPTS}/{tag}")];
-        for path in paths {
-            root.discard(&path, &format!("{GONE}/{tag}.{}", nonce())).map_err(|e| unknown(&e))?;
+        let removed = [LIVE, SPOOL, ATTEMPTS].map(|place| self.clear_away(&root, place, tag));
+        removed.into_iter().collect::<io::Result<()>>().map_err(|error| {
+            let root = self.config.root.display();
+            SiteError::OutcomeUnknown(format!(
+                "what {tag} left in {root} cannot be removed: {error}; see who owns it, and remove \
+                 it by hand"
+            ))
+        })
+    }
+
+    /// Removes what there is of an attempt in one of our directories; of much the rest later.
+    fn clear_away(&self, root: &Root, place: &str, tag: Tag) -> io::Result<()> {
+        let aside = format!("{tag}.{}", nonce());
+        let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
+        if moved && root.clear(&aside, AT_ONCE)? == Removed::Some {
+            self.sweeper.remove(root.gone()?, vec![CString::new(aside)?])?;
         }
         Ok(())
     }

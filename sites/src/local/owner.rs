@@ -91,7 +91,8 @@ impl Shared {
         *held = None;
         *held = Some(self.take(root, &Owner::ours(instance))?);
         install_script(root).map_err(|e| not_done(&e))?;
-        root.sweep_gone().map_err(|e| not_done(&e))
+        let (gone, left) = root.left_gone().map_err(|e| not_done(&e))?;
+        self.sweeper.remove(gone, left).map_err(|e| not_done(&e))
     }
 
     fn take(&self, root: &Root, ours: &Owner) -> Result<Held, SiteError> {

@@ -1,9 +1,10 @@
 //! The tree below a site's root, held open for one call: what is found absent
 //! through it is absent at the site, also if the root is renamed meanwhile.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cospan_domain::ids::{SiteName, Tag};
@@ -11,6 +12,7 @@ use cospan_domain::units::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::removal::{self, Removed};
 use crate::wrapper::evidence::Found;
 use crate::wrapper::seal::Seal;
 
@@ -174,28 +176,22 @@ impl Root {
         }
     }
 
-    /// Removes all that is [`GONE`], when nobody is removing anything: what is left there, a
-    /// process left that died. Large trees take their time, and nobody waits for them.
-    pub(super) fn sweep_gone(&self) -> io::Result<()> {
-        let gone = self.path.join(GONE);
+    /// What is [`GONE`] and was not removed, when nobody is removing anything: a process left it
+    /// that died. Files are removed at once: others of their names are written soon.
+    pub(super) fn left_gone(&self) -> io::Result<(OwnedFd, Vec<CString>)> {
+        let gone = self.gone()?;
         let mut trees = Vec::new();
-        for entry in std::fs::read_dir(&gone)? {
-            let entry = entry?;
-            match entry.file_type()?.is_dir() {
-                true => trees.push(entry.path()),
-                false => std::fs::remove_file(entry.path())?,
+        for entry in Dir::read_from(&gone)? {
+            let name = entry?.file_name().to_owned();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            // What is none, or cannot be removed now, is no reason not to begin.
+            if rustix::fs::unlinkat(&gone, &name, AtFlags::empty()).is_err() {
+                trees.push(name);
             }
         }
-        if trees.is_empty() {
-            return Ok(());
-        }
-        let remove = move || {
-            for tree in trees {
-                // What stays is found at the next start.
-                let _ = if_open(&tree, || std::fs::remove_dir_all(&tree));
-            }
-        };
-        std::thread::Builder::new().name("cospan-sweep".to_owned()).spawn(remove).map(drop)
+        Ok((gone, trees))
     }
 
     /// Opens a file for appending, made if it is missing.
@@ -259,20 +255,27 @@ impl Root {
         }
     }
 
-    /// Removes what is at a path, by way of another; fine if nothing is there. A payload may
-    /// have closed directories of its own.
-    pub(super) fn discard(&self, path: &str, aside: &str) -> io::Result<()> {
-        let from = self.path.join(path);
-        if !if_open(&from, || self.rename(path, aside))? {
-            return Ok(());
-        }
-        let aside = self.path.join(aside);
-        if_open(&aside, || match std::fs::remove_dir_all(&aside) {
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                std::fs::remove_file(&aside)
+    /// Moves what is at a path aside, to be removed there; `false` if nothing is there. A payload
+    /// may have closed a directory of its own.
+    pub(super) fn set_aside(&self, path: &str, aside: &str) -> io::Result<bool> {
+        match self.rename(path, &format!("{GONE}/{aside}")) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                removal::unlock(self.directory.as_fd(), &CString::new(path)?)?;
+                self.rename(path, &format!("{GONE}/{aside}"))
             }
-            result => result,
-        })
+            moved => moved,
+        }
+    }
+
+    /// Removes about so many things of what was set aside.
+    pub(super) fn clear(&self, aside: &str, most: u64) -> io::Result<Removed> {
+        let aside = CString::new(format!("{GONE}/{aside}"))?;
+        removal::remove(self.directory.as_fd(), &aside, most)
+    }
+
+    /// What is being removed.
+    pub(super) fn gone(&self) -> io::Result<OwnedFd> {
+        Ok(rustix::fs::openat(&self.directory, GONE, dir_flags(), Mode::empty())?)
     }
 
     /// Tags among the names of a directory.
@@ -289,26 +292,6 @@ impl Root {
         }
         Ok(tags)
     }
-}
-
-/// Does something to a directory; if it may not, once more after the directory was opened.
-fn if_open<T>(directory: &Path, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    match work() {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_all(directory)?;
-            work()
-        }
-        result => result,
-    }
-}
-
-/// Lets the owner do all to a directory and those below it.
-fn open_all(path: &Path) -> io::Result<()> {
-    if !std::fs::symlink_metadata(path)?.is_dir() {
-        return Ok(());
-    }
-    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-    std::fs::read_dir(path)?.try_for_each(|entry| open_all(&entry?.path()))
 }
 
 /// A word that no other call of this or another control plane uses.

@@ -61,7 +61,8 @@ impl SlurmClusters {
     pub(super) fn directory(&self) -> Result<PathBuf, QuickstartError> {
         let directory = self.testbed.base().join("cospan");
         if directory.exists() {
-            fs::remove_dir_all(&directory).map_err(QuickstartError::file("clear", &directory))?;
+            cospan_sites::remove_tree(&directory)
+                .map_err(QuickstartError::file("clear", &directory))?;
         }
         fs::create_dir_all(&directory).map_err(QuickstartError::file("make", &directory))?;
         Ok(directory)

@@ -65,6 +65,8 @@ pub(crate) struct Inside {
     pub(crate) attempts: BTreeMap<Tag, Observation>,
     /// Gates that it was told to open, in order.
     pub(crate) opened: Vec<Tag>,
+    /// What attempts left that are over, and whether it can be removed.
+    pub(crate) left: BTreeMap<Tag, bool>,
     copies: BTreeMap<String, FakeCopy>,
 }
 
@@ -108,6 +110,7 @@ impl FakeSite {
             discarded: BTreeSet::new(),
             attempts: BTreeMap::new(),
             opened: Vec::new(),
+            left: BTreeMap::new(),
             copies: BTreeMap::new(),
         };
         Self { name: name.clone(), whole: Notify::new(), inside: Mutex::new(inside) }
@@ -197,12 +200,17 @@ impl Attempts for FakeSite {
         Ok(())
     }
 
-    async fn remove_attempt(&self, _: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+        let mut inside = self.answering()?;
+        if inside.left.get(&tag) == Some(&false) {
+            return Err(SiteError::OutcomeUnknown("it cannot be removed".into()));
+        }
+        inside.left.remove(&tag);
         Ok(())
     }
 
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
-        Ok(Vec::new())
+        Ok(self.answering()?.left.keys().copied().collect())
     }
 }
 
@@ -215,6 +223,7 @@ impl Gate for FakeSite {
                 inside.opened.push(tag);
                 Ok(GateState::Opened)
             }
+            GateDecision::Void if inside.left.contains_key(&tag) => Ok(GateState::Voided),
             GateDecision::Void => Err(SiteError::Refused("it keeps files only".into())),
         }
     }

@@ -96,20 +96,21 @@ pub(super) fn output_read(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     output: u32,
-    content: Option<Content>,
+    content: Result<Content, Arc<str>>,
 ) -> Result<(), Rejection> {
     if collected(draft, index, output)?.content.is_some() {
         return Err(Rejection::Stale);
     }
     match content {
-        Some(content) => {
+        Ok(content) => {
             draft.emit(Happened::OutputFound { component: index, output, content });
         }
-        None => {
+        Err(why) => {
             let output =
                 draft.job.spec_of(index).and_then(|spec| spec.outputs.get(output as usize));
             let path = output.map(|output| output.path.to_string()).unwrap_or_default();
-            let detail: Arc<str> = format!("it succeeded, but left no output {path}").into();
+            let detail = format!("it succeeded, but left no output {path} that can be kept: {why}");
+            let detail = detail.into();
             abort::abort(draft, AbortCause::Application { component: index, detail });
         }
     }

@@ -15,15 +15,18 @@ fn a_missing_output_is_the_jobs_own_error() {
     let mut world = World::collecting(spec(1), &["out"]);
     assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
     let (component, output) = (ComponentIndex(0), 0);
-    world.tell(JobCommand::OutputRead { component, output, content: None }).unwrap();
+    let content = Err("it is more than 128 levels deep".into());
+    world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
     assert_eq!(world.phase(), PhaseKind::Failed);
+    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
+    assert!(reason.contains("out that can be kept: it is more than 128 levels"), "{reason}");
 }
 
 #[test]
 fn outputs_are_collected_before_the_job_is_finished() {
     let mut world = World::collecting(spec(1), &["out"]);
     let (component, output) = (ComponentIndex(0), 0);
-    let content = Some(Content { digest: Digest([9; 32]), size: Bytes(5) });
+    let content = Ok(Content { digest: Digest([9; 32]), size: Bytes(5) });
     world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
     assert_eq!(world.due(), [EffectKind::RegisterOutput(0)]);
     assert_eq!(world.phase(), PhaseKind::Collecting);
@@ -49,7 +52,7 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
     let component = ComponentIndex(0);
     for output in 0..2 {
         let digest = Digest([output as u8; 32]);
-        let content = Some(Content { digest, size: Bytes(5) });
+        let content = Ok(Content { digest, size: Bytes(5) });
         world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
     }
     let full = |outputs: &[u32]| {
@@ -59,7 +62,7 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
     assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "two are on their way");
     world.tell(JobCommand::OutputRegistered { component, output: 1 }).unwrap();
     assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "one is not read yet");
-    let content = Some(Content { digest: Digest([7; 32]), size: Bytes(5) });
+    let content = Ok(Content { digest: Digest([7; 32]), size: Bytes(5) });
     world.tell(JobCommand::OutputRead { component, output: 2, content }).unwrap();
     world.tell(JobCommand::Hold("it panics".into())).unwrap();
     assert_eq!(world.tell(full(&[0, 2])), Err(Rejection::Stale), "it is held");

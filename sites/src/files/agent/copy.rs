@@ -125,7 +125,9 @@ impl Copy<'_> {
     fn once_directory(&self, from: &Dir, mover: &mut Mover) -> Result<Moved, Trouble> {
         self.drop_unless(FileType::Directory)?;
         let data = self.task.dir.ensure_dir(DATA).at_destination("opening the copy")?;
-        let moved = tree(mover, from, Some(&data))?;
+        let from = from.again().at_source("opening it")?;
+        let to = data.again().at_destination("opening the copy")?;
+        let moved = tree(mover, from, Some(to))?;
         self.watch.enter(Phase::Free);
         // One flush of the file system costs less than one per file.
         data.sync_all_below().at_destination("flushing the copy")?;

@@ -171,8 +171,8 @@ impl Source {
 fn inspect(order: &Order, watch: Arc<Watch>) -> Result<Inspected, Trouble> {
     let source = Source::open(order)?;
     let mut mover = Mover::new(watch, None, u64::MAX);
-    let (moved, directory) = match &source {
-        Source::File(file) => (mover.file(file, None, "the file")?, false),
+    let (moved, directory) = match source {
+        Source::File(file) => (mover.file(&file, None, "the file")?, false),
         Source::Directory(dir) => (tree::tree(&mut mover, dir, None)?, true),
     };
     let content = Content { digest: moved.digest, size: Bytes(moved.size) };
@@ -180,7 +180,7 @@ fn inspect(order: &Order, watch: Arc<Watch>) -> Result<Inspected, Trouble> {
 }
 
 /// Digest and size of what a directory is now.
-pub(super) fn content_of(directory: &Dir) -> Result<Content, String> {
+pub(super) fn content_of(directory: Dir) -> Result<Content, String> {
     let mut mover = Mover::new(Arc::default(), None, u64::MAX);
     let moved = tree::tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;
     Ok(Content { digest: moved.digest, size: Bytes(moved.size) })

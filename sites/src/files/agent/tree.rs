@@ -4,8 +4,8 @@
 //! link is ever followed: whatever is swapped for what while this runs, nothing
 //! outside is read or written.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{FileType, Mode, Stat};
 
@@ -14,11 +14,7 @@ use super::trouble::{At, Trouble};
 use super::watch::Phase;
 use crate::files::beneath::{Dir, kind};
 use crate::files::manifest::{self, Entry, EntryKind};
-
-/// Deepest directory; two open files are needed per level.
-pub(in crate::files) const DEPTH_MAX: usize = 128;
-/// Most entries of one directory with all below it.
-const ENTRIES_MAX: usize = 1_000_000;
+use crate::files::walk::{ENTRIES_MAX, Place, Step, Walk};
 
 /// Modes of what is in the store.
 pub(super) const SEALED_EXECUTABLE: Mode = Mode::from_bits_truncate(0o555);
@@ -26,73 +22,55 @@ const SEALED: Mode = Mode::from_bits_truncate(0o444);
 
 /// Reads a directory to its end and, with a destination, brings that to the
 /// same content; the destination's own mode is left to the caller.
-pub(super) fn tree(mover: &mut Mover, from: &Dir, to: Option<&Dir>) -> Result<Moved, Trouble> {
-    let mut walk = Walk { mover, path: Vec::new(), entries: Vec::new(), size: 0 };
-    walk.directory(from, to, 0)?;
-    let Walk { entries, size, .. } = walk;
+pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<Moved, Trouble> {
+    let walk = Walk::new(from, ENTRIES_MAX).map_err(Trouble::source)?;
+    let to = to.map(Place::new);
+    let mut copying = Copying { mover, walk, to, entries: Vec::new(), size: 0 };
+    copying.drop_foreign()?;
+    copying.all()?;
+    let Copying { entries, size, .. } = copying;
     manifest::check_links(&entries).map_err(Trouble::source)?;
     Ok(Moved { digest: manifest::digest(entries), size })
 }
 
-struct Walk<'a> {
+struct Copying<'a> {
     mover: &'a mut Mover,
-    path: Vec<u8>,
+    walk: Walk,
+    to: Option<Place>,
     entries: Vec<Entry>,
     size: u64,
 }
 
-impl Walk<'_> {
-    fn directory(&mut self, from: &Dir, to: Option<&Dir>, depth: usize) -> Result<(), Trouble> {
-        if depth > DEPTH_MAX {
-            return Err(Trouble::source(format_args!("{} is too deep", self.shown())));
-        }
-        let names = from.names().at_source(self.shown())?;
-        if let Some(to) = to {
-            self.drop_foreign(to, &names)?;
-        }
-        for name in names {
+impl Copying<'_> {
+    fn all(&mut self) -> Result<(), Trouble> {
+        while let Some(step) = self.walk.next().map_err(Trouble::source)? {
             self.mover.watch().check_stop()?;
             self.mover.watch().enter(Phase::Reading);
-            let parent = self.path.len();
-            if parent > 0 {
-                self.path.push(b'/');
+            match step {
+                Step::Found(name, stat) => self.entry(&name, kind(&stat))?,
+                Step::Leaves => self.leave()?,
             }
-            self.path.extend(name.as_bytes());
-            self.entry(from, to, &name, depth)?;
-            self.path.truncate(parent);
         }
         Ok(())
     }
 
     /// An earlier try may have seen names that the source has no more.
-    fn drop_foreign(&self, to: &Dir, names: &[OsString]) -> Result<(), Trouble> {
-        let present = to.names().at_destination(self.shown())?;
+    fn drop_foreign(&self) -> Result<(), Trouble> {
+        let Some(to) = &self.to else { return Ok(()) };
+        let present = to.here().names().at_destination(self.shown())?;
         present
             .iter()
-            .filter(|name| names.binary_search(name).is_err())
-            .try_for_each(|name| to.remove(&name[..]))
+            .filter(|name| !self.walk.has(name))
+            .try_for_each(|name| to.here().remove(&name[..]))
             .at_destination(self.shown())
     }
 
-    fn entry(
-        &mut self,
-        from: &Dir,
-        to: Option<&Dir>,
-        name: &OsStr,
-        depth: usize,
-    ) -> Result<(), Trouble> {
-        if self.entries.len() >= ENTRIES_MAX {
-            return Err(Trouble::source(format_args!("more than {ENTRIES_MAX} entries")));
-        }
-        let stat = from.stat(name).at_source(self.shown())?;
-        let found = kind(&stat);
-        if let Some(to) = to {
-            self.drop_other_kind(to, name, found)?;
-        }
+    fn entry(&mut self, name: &OsStr, found: FileType) -> Result<(), Trouble> {
+        self.drop_other_kind(name, found)?;
         match found {
-            FileType::Directory => self.subdirectory(from, to, name, depth),
-            FileType::RegularFile => self.file(from, to, name),
-            FileType::Symlink => self.link(from, to, name),
+            FileType::Directory => self.enter(name),
+            FileType::RegularFile => self.file(name),
+            FileType::Symlink => self.link(name),
             other => Err(Trouble::source(format_args!(
                 "{} is neither file, directory nor link but {other:?}; take it away",
                 self.shown()
@@ -100,43 +78,48 @@ impl Walk<'_> {
         }
     }
 
-    fn drop_other_kind(&self, to: &Dir, name: &OsStr, wanted: FileType) -> Result<(), Trouble> {
-        match to.find(name).at_destination(self.shown())? {
-            Some(stat) if kind(&stat) != wanted => to.remove(name).at_destination(self.shown()),
+    fn drop_other_kind(&self, name: &OsStr, wanted: FileType) -> Result<(), Trouble> {
+        let Some(to) = &self.to else { return Ok(()) };
+        match to.here().find(name).at_destination(self.shown())? {
+            Some(stat) if kind(&stat) != wanted => {
+                to.here().remove(name).at_destination(self.shown())
+            }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn subdirectory(
-        &mut self,
-        from: &Dir,
-        to: Option<&Dir>,
-        name: &OsStr,
-        depth: usize,
-    ) -> Result<(), Trouble> {
-        self.entries.push(Entry { path: self.path.clone(), kind: EntryKind::Directory });
-        let from = from.dir(name).at_source(self.shown())?;
-        let to = to.map(|to| to.ensure_dir(name)).transpose().at_destination(self.shown())?;
-        self.directory(&from, to.as_ref(), depth + 1)?;
-        if let Some(to) = to {
-            to.set_mode(SEALED_EXECUTABLE).at_destination(self.shown())?;
+    fn enter(&mut self, name: &OsStr) -> Result<(), Trouble> {
+        self.entries.push(Entry { path: self.walk.path().to_vec(), kind: EntryKind::Directory });
+        let shown = self.shown();
+        self.walk.enter(name).map_err(Trouble::source)?;
+        if let Some(to) = &mut self.to {
+            let below = to.here().ensure_dir(name);
+            below.and_then(|below| to.enter(below)).at_destination(shown)?;
         }
-        Ok(())
+        self.drop_foreign()
     }
 
-    fn file(&mut self, from: &Dir, to: Option<&Dir>, name: &OsStr) -> Result<(), Trouble> {
+    fn leave(&mut self) -> Result<(), Trouble> {
         let shown = self.shown();
-        let source = from.read(name).at_source(&shown)?;
+        self.walk.leave().at_source(&shown)?;
+        let Some(to) = &mut self.to else { return Ok(()) };
+        to.here().set_mode(SEALED_EXECUTABLE).at_destination(&shown)?;
+        to.leave().at_destination(&shown)
+    }
+
+    fn file(&mut self, name: &OsStr) -> Result<(), Trouble> {
+        let shown = self.shown();
+        let source = self.walk.here().read(name).at_source(&shown)?;
         // What was opened counts, not what stood there a moment ago.
         let stat = rustix::fs::fstat(&source).map_err(Into::into).at_source(&shown)?;
         if kind(&stat) != FileType::RegularFile {
             return Err(Trouble::source(format_args!("{shown} changed while it was read")));
         }
         let executable = is_executable(&stat);
-        let moved = match to {
+        let moved = match &self.to {
             None => self.mover.file(&source, None, &shown)?,
             Some(to) => {
-                let copy = open_copy(to, name, stat.st_size).at_destination(&shown)?;
+                let copy = open_copy(to.here(), name, stat.st_size).at_destination(&shown)?;
                 let moved = self.mover.file(&source, Some(&copy), &shown)?;
                 let mode = if executable { SEALED_EXECUTABLE } else { SEALED };
                 rustix::fs::fchmod(&copy, mode).map_err(Into::into).at_destination(&shown)?;
@@ -145,29 +128,28 @@ impl Walk<'_> {
         };
         self.size = self.size.saturating_add(moved.size);
         let kind = EntryKind::File { executable, size: moved.size, digest: moved.digest };
-        self.entries.push(Entry { path: self.path.clone(), kind });
+        self.entries.push(Entry { path: self.walk.path().to_vec(), kind });
         Ok(())
     }
 
-    fn link(&mut self, from: &Dir, to: Option<&Dir>, name: &OsStr) -> Result<(), Trouble> {
-        let target = from.read_link(name).at_source(self.shown())?;
-        if let Some(to) = to {
+    fn link(&mut self, name: &OsStr) -> Result<(), Trouble> {
+        let target = self.walk.here().read_link(name).at_source(self.shown())?;
+        if let Some(to) = &self.to {
             let make = || {
-                to.remove(name)?;
-                to.link_to(&target[..], name)
+                to.here().remove(name)?;
+                to.here().link_to(&target[..], name)
             };
             make().at_destination(self.shown())?;
         }
         let kind = EntryKind::Link { target: target.into_vec() };
-        self.entries.push(Entry { path: self.path.clone(), kind });
+        self.entries.push(Entry { path: self.walk.path().to_vec(), kind });
         Ok(())
     }
 
     fn shown(&self) -> String {
-        if self.path.is_empty() {
-            "the directory".to_owned()
-        } else {
-            format!("{:?}", String::from_utf8_lossy(&self.path))
+        match self.walk.path() {
+            [] => "the directory".to_owned(),
+            path => format!("{:?}", String::from_utf8_lossy(path)),
         }
     }
 }
@@ -189,7 +171,8 @@ mod tests {
     use crate::files::wire::Blame;
 
     fn read(root: &Dir) -> Result<Moved, Trouble> {
-        tree(&mut Mover::new(Arc::new(Watch::default()), None, u64::MAX), root, None)
+        let mut mover = Mover::new(Arc::new(Watch::default()), None, u64::MAX);
+        tree(&mut mover, root.again().unwrap(), None)
     }
 
     /// Ends the exchanging thread also when a check fails.

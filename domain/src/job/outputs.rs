@@ -1,0 +1,55 @@
+//! How many outputs a job may have.
+
+use thiserror::Error;
+
+use super::spec::{Collect, JobSpec};
+
+/// Most outputs of a job that are brought to sites: what becomes of each is a change of the job's
+/// record, which has them all.
+const BROUGHT_MAX: usize = 1_000;
+
+/// More outputs are to be brought to sites than may be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "the job brings {0} outputs to sites, and may bring {BROUGHT_MAX}; an output may be a \
+     directory: have what is much left in one, and name that"
+)]
+pub struct TooManyOutputs(pub usize);
+
+impl JobSpec {
+    /// Checks that the job's record can keep all of its outputs.
+    pub(super) fn validate_outputs(&self) -> Result<(), TooManyOutputs> {
+        let outputs = self.components.iter().flat_map(|component| &component.outputs);
+        let brought = outputs.filter(|output| matches!(output.collect, Collect::ToSite { .. }));
+        match brought.count() {
+            ..=BROUGHT_MAX => Ok(()),
+            count => Err(TooManyOutputs(count)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{LogicalName, RelPath, SiteName};
+    use crate::job::spec::{Output, SpecError, SpecLimits};
+    use crate::job::tests::world::spec;
+
+    #[test]
+    fn more_outputs_than_a_record_can_follow_are_refused_at_submission() {
+        let with = |count: usize| {
+            let mut spec = spec(1);
+            let output = |n| Output {
+                path: RelPath::new(&format!("out-{n}")).unwrap(),
+                collect: Collect::ToSite {
+                    site: SiteName::new("there").unwrap(),
+                    register: LogicalName::new(&format!("result-{n}")).unwrap(),
+                },
+            };
+            spec.components[0].outputs = (0..count).map(output).collect();
+            spec.validate(&SpecLimits::default())
+        };
+        assert_eq!(with(BROUGHT_MAX), Ok(()));
+        assert_eq!(with(60_000), Err(SpecError::Outputs(TooManyOutputs(60_000))));
+    }
+}

@@ -1,0 +1,178 @@
+//! Looks through all that is below a directory, however deep and wide somebody made it: no
+//! recursion, two descriptors, and bounds that are told.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::vec::IntoIter;
+
+use rustix::fs::{FileType, Stat};
+use thiserror::Error;
+
+use super::beneath::{Dir, kind};
+
+/// Deepest directory that is content: more levels than any path has that can be used.
+const DEPTH_MAX: usize = 128;
+/// Most entries of one directory with all below it.
+pub(super) const ENTRIES_MAX: usize = 1_000_000;
+/// Most bytes of all their paths together.
+const PATHS_MAX: usize = 128 << 20;
+
+/// Why a directory cannot be looked through.
+#[derive(Debug, Error)]
+pub(super) enum Unwalkable {
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+    #[error("it is more than {DEPTH_MAX} levels deep; pack it into one file, and name that")]
+    TooDeep,
+    #[error("it has more than {0} entries; pack them into one file, and name that")]
+    TooMany(usize),
+    #[error("its paths have more than {PATHS_MAX} bytes; pack it into one file, and name that")]
+    TooLong,
+}
+
+/// A directory held open, and the way back to where it was entered from.
+#[derive(Debug)]
+pub(super) struct Place {
+    here: Dir,
+    above: Vec<(u64, u64)>,
+}
+
+impl Place {
+    pub(super) fn new(top: Dir) -> Self {
+        Self { here: top, above: Vec::new() }
+    }
+
+    pub(super) fn here(&self) -> &Dir {
+        &self.here
+    }
+
+    /// Goes on in a directory that is in this one.
+    pub(super) fn enter(&mut self, below: Dir) -> io::Result<()> {
+        self.above.push(self.here.id()?);
+        self.here = below;
+        Ok(())
+    }
+
+    /// Goes back to where this one was entered from, if it is still in there.
+    pub(super) fn leave(&mut self) -> io::Result<()> {
+        let Some(id) = self.above.pop() else { return Ok(()) };
+        let above = self.here.above()?;
+        if above.id()? != id {
+            return Err(io::Error::other("it was moved while it was read"));
+        }
+        self.here = above;
+        Ok(())
+    }
+}
+
+/// What comes next.
+pub(super) enum Step {
+    /// Something in the directory that is open, by its name.
+    Found(OsString, Stat),
+    /// All of a directory was found, and it is being left.
+    Leaves,
+}
+
+/// A walk through a directory. Names are found in order, a directory before what is in it.
+pub(super) struct Walk {
+    place: Place,
+    names: Vec<IntoIter<OsString>>,
+    /// Of what was found last, below the top.
+    path: Vec<u8>,
+    /// How long the path of each open directory is.
+    ends: Vec<usize>,
+    entries_max: usize,
+    entries_left: usize,
+    bytes_left: usize,
+}
+
+impl Walk {
+    /// Begins; of more entries than that it says no more.
+    pub(super) fn new(top: Dir, entries_max: usize) -> Result<Self, Unwalkable> {
+        let mut walk = Self {
+            place: Place::new(top),
+            names: Vec::new(),
+            path: Vec::new(),
+            ends: Vec::new(),
+            entries_max,
+            entries_left: entries_max,
+            bytes_left: PATHS_MAX,
+        };
+        walk.read(0)?;
+        Ok(walk)
+    }
+
+    /// The directory that is open.
+    pub(super) fn here(&self) -> &Dir {
+        self.place.here()
+    }
+
+    /// The path of what was found last, below the top.
+    pub(super) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Whether something of this name is still to be found in the directory that was entered last.
+    pub(super) fn has(&self, name: &OsStr) -> bool {
+        let names = self.names.last().map(IntoIter::as_slice).unwrap_or_default();
+        names.binary_search_by(|known| known.as_os_str().cmp(name)).is_ok()
+    }
+
+    /// What comes next; `None` if that was all.
+    pub(super) fn next(&mut self) -> Result<Option<Step>, Unwalkable> {
+        let Some(names) = self.names.last_mut() else { return Ok(None) };
+        let end = self.ends.last().copied().unwrap_or(0);
+        self.path.truncate(end);
+        let Some(name) = names.next() else {
+            self.names.pop();
+            self.ends.pop();
+            if self.names.is_empty() {
+                return Ok(None);
+            }
+            return Ok(Some(Step::Leaves));
+        };
+        if end > 0 {
+            self.path.push(b'/');
+        }
+        self.path.extend(name.as_bytes());
+        self.bytes_left =
+            self.bytes_left.checked_sub(self.path.len()).ok_or(Unwalkable::TooLong)?;
+        let stat = self.here().stat(&name).map_err(|error| self.at_path(&error))?;
+        Ok(Some(Step::Found(name, stat)))
+    }
+
+    /// Enters the directory that was found last.
+    pub(super) fn enter(&mut self, name: &OsStr) -> Result<(), Unwalkable> {
+        let below = self.here().dir(name).map_err(|error| self.at_path(&error))?;
+        self.place.enter(below)?;
+        self.read(self.path.len())
+    }
+
+    fn at_path(&self, error: &io::Error) -> io::Error {
+        let path = String::from_utf8_lossy(&self.path);
+        io::Error::new(error.kind(), format!("{path:?}: {error}"))
+    }
+
+    /// Goes back from the directory that is being left.
+    pub(super) fn leave(&mut self) -> io::Result<()> {
+        self.place.leave()
+    }
+
+    fn read(&mut self, end: usize) -> Result<(), Unwalkable> {
+        if self.names.len() > DEPTH_MAX {
+            return Err(Unwalkable::TooDeep);
+        }
+        let names = self.here().names_up_to(self.entries_left)?;
+        let names = names.ok_or(Unwalkable::TooMany(self.entries_max))?;
+        self.entries_left -= names.len();
+        self.names.push(names.into_iter());
+        self.ends.push(end);
+        Ok(())
+    }
+}
+
+/// Whether it is a directory.
+pub(super) fn is_directory(stat: &Stat) -> bool {
+    kind(stat) == FileType::Directory
+}

@@ -1,0 +1,332 @@
+//! Removes trees, however deep and wide they are, and whatever modes they have.
+//!
+//! Payloads make trees that no path reaches, of more levels than a process may have files open.
+//! So one directory is held open at a time: the way down goes by names, the way up by `..`, which
+//! counts only if it is where we came from. What lies too deep is first moved up, to the top of
+//! the tree. Links are removed, never followed. What cannot be removed stays, with the directories
+//! above it, and all else goes.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// What lies deeper is moved up before it is removed.
+const LEVELS_MAX: usize = 256;
+/// Most names that are remembered, of all levels together.
+const NAMES_MAX: usize = 65_536;
+/// Of each level at least so many.
+const NAMES_MIN: usize = 16;
+/// How often one directory is read again because names have come meanwhile.
+const READ_AGAIN_MAX: u32 = 10_000;
+/// How often all is begun anew because somebody moves directories meanwhile.
+const BEGUN_AGAIN_MAX: u32 = 100;
+
+/// Whether all is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removed {
+    /// Nothing is left.
+    All,
+    /// More was there than was to be removed at a time.
+    Some,
+}
+
+/// Removes what is at a path, with all below it; fine if nothing is there. For trees whose makers
+/// are not to be trusted: no recursion, few descriptors, and no link is followed.
+///
+/// # Errors
+/// The first thing that could not be removed; all others are gone.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    remove(CWD, &name, u64::MAX).map(drop)
+}
+
+/// Removes a name in a directory, and about so many things below it; fine if nothing is there.
+pub(crate) fn remove(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Result<Removed> {
+    let unlinked = match unlink(parent, name, AtFlags::empty()) {
+        Ok(()) => return Ok(Removed::All),
+        Err(error) => error,
+    };
+    let removal =
+        Removal { parent, name, levels: Vec::new(), held: 0, moved: 0, left: most, failed: None };
+    match open(parent, name) {
+        Ok(top) => removal.run(top),
+        Err(Errno::NOENT) => Ok(Removed::All),
+        Err(Errno::NOTDIR | Errno::LOOP) => Err(unlinked.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Lets the owner do all with a directory itself, not with what is in it. One that is not ours
+/// stays as it is.
+pub(crate) fn unlock(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    open(parent, name)?;
+    Ok(())
+}
+
+/// A directory being removed.
+struct Removal<'a> {
+    parent: BorrowedFd<'a>,
+    name: &'a CStr,
+    /// From the top to the one that is open.
+    levels: Vec<Level>,
+    /// Names remembered, of all levels.
+    held: usize,
+    /// Directories moved up.
+    moved: u64,
+    /// Things that may still be removed.
+    left: u64,
+    /// What could not be removed first, and why.
+    failed: Option<(CString, Errno)>,
+}
+
+/// A directory on the way down.
+struct Level {
+    /// Its name in the one above.
+    name: CString,
+    id: (u64, u64),
+    /// Directories in it that are to be removed yet.
+    pending: Vec<CString>,
+    /// Something in it was removed since it was read.
+    progress: bool,
+    /// How often it was read.
+    read: u32,
+}
+
+/// Where to go on.
+enum Turn {
+    /// Here, or in what was opened.
+    On(Open),
+    /// Somebody moved what we are in.
+    Lost,
+    Over,
+}
+
+/// An open directory and which one it is.
+struct Open {
+    directory: Dir,
+    id: (u64, u64),
+}
+
+impl Removal<'_> {
+    fn run(mut self, top: Open) -> io::Result<Removed> {
+        let mut at = self.enter(top, self.name.to_owned());
+        let mut begun_again = 0;
+        while self.left > 0 {
+            let next = self.levels.last_mut().and_then(|level| level.pending.pop());
+            let turn = match next {
+                Some(name) => {
+                    self.held -= 1;
+                    self.go_down(at, name)
+                }
+                None => self.go_up(at),
+            };
+            at = match turn {
+                Turn::On(open) => open,
+                Turn::Over => return self.failed.map_or(Ok(Removed::All), |why| Err(stays(&why))),
+                Turn::Lost if begun_again == BEGUN_AGAIN_MAX => {
+                    return Err(io::Error::other("it is being moved while it is removed"));
+                }
+                Turn::Lost => {
+                    begun_again += 1;
+                    self.levels.clear();
+                    self.held = 0;
+                    match open(self.parent, self.name) {
+                        Ok(top) => self.enter(top, self.name.to_owned()),
+                        Err(Errno::NOENT) => return Ok(Removed::All),
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            };
+        }
+        Ok(Removed::Some)
+    }
+
+    /// Begins with a directory that was opened.
+    fn enter(&mut self, mut open: Open, name: CString) -> Open {
+        let pending = Vec::new();
+        self.levels.push(Level { name, id: open.id, pending, progress: false, read: 0 });
+        self.read(&mut open.directory);
+        open
+    }
+
+    /// Removes what is in the open directory and is none itself, and remembers the others.
+    fn read(&mut self, directory: &mut Dir) {
+        let Some(mut level) = self.levels.pop() else { return };
+        level.progress = false;
+        level.read += 1;
+        directory.rewind();
+        let room = NAMES_MAX.saturating_sub(self.held).max(NAMES_MIN);
+        while let Some(entry) = directory.read() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.fail(c".", error);
+                    break;
+                }
+            };
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let unlinked = match (entry.file_type(), directory.fd()) {
+                (FileType::Directory, _) => Err(Errno::ISDIR),
+                (_, Ok(at)) => unlink(at, name, AtFlags::empty()),
+                (_, Err(error)) => Err(error),
+            };
+            match unlinked {
+                Ok(()) => self.count(&mut level),
+                // Where the kind is not told, some systems refuse directories in this way.
+                Err(Errno::ISDIR | Errno::PERM) if level.pending.len() < room => {
+                    level.pending.push(name.to_owned());
+                }
+                // The others have their turn when it is read again.
+                Err(Errno::ISDIR) => break,
+                Err(error) => self.fail(name, error),
+            }
+            if self.left == 0 {
+                break;
+            }
+        }
+        self.held += level.pending.len();
+        self.levels.push(level);
+    }
+
+    /// Removes a directory in the open one, or enters it.
+    fn go_down(&mut self, at: Open, name: CString) -> Turn {
+        let Ok(here) = at.directory.fd() else { return Turn::Lost };
+        // If it is not empty, that is told by what happens inside.
+        if unlink(here, &name, AtFlags::REMOVEDIR).is_ok() {
+            self.note_progress();
+            return Turn::On(at);
+        }
+        match open(here, &name) {
+            // What is mounted there is not ours to remove.
+            Ok(open) if open.id.0 != at.id.0 => self.fail(&name, Errno::XDEV),
+            Ok(_) if self.levels.len() >= LEVELS_MAX && self.move_up(here, &name) => {}
+            Ok(open) => return Turn::On(self.enter(open, name)),
+            Err(Errno::NOENT) => {}
+            // It may have become something else meanwhile, or never been a directory.
+            Err(error) => match unlink(here, &name, AtFlags::empty()) {
+                Ok(()) => self.note_progress(),
+                Err(Errno::ISDIR) => self.fail(&name, error),
+                Err(error) => self.fail(&name, error),
+            },
+        }
+        Turn::On(at)
+    }
+
+    /// Moves a directory to the top, to be removed there; `false` if that cannot be.
+    fn move_up(&mut self, here: BorrowedFd<'_>, name: &CStr) -> bool {
+        let Some(top) = self.levels.first().map(|level| level.id) else { return false };
+        let Ok(open) = open(self.parent, self.name) else { return false };
+        let Ok(to) = open.directory.fd() else { return false };
+        self.moved += 1;
+        let Ok(new) = CString::new(format!(".cospan-moved-{}", self.moved)) else { return false };
+        if open.id != top || rustix::fs::renameat(here, name, to, &*new).is_err() {
+            return false;
+        }
+        self.note_progress();
+        if let Some(level) = self.levels.first_mut() {
+            level.progress = true;
+            // Else it is found when the top is read again.
+            if self.held < NAMES_MAX {
+                level.pending.push(new);
+                self.held += 1;
+            }
+        }
+        true
+    }
+
+    /// Leaves a directory whose names are done, and removes it.
+    fn go_up(&mut self, mut at: Open) -> Turn {
+        let Some(level) = self.levels.pop() else { return Turn::Over };
+        let (above, expected) = match self.levels.last() {
+            None => (None, None),
+            Some(last) => (parent_of(&at).ok(), Some(last.id)),
+        };
+        if above.as_ref().map(|above| above.id) != expected {
+            return Turn::Lost;
+        }
+        let removed = match above.as_ref().map_or(Ok(self.parent), |above| above.directory.fd()) {
+            Ok(parent) => unlink(parent, &level.name, AtFlags::REMOVEDIR),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Ok(()) | Err(Errno::NOENT) => self.note_progress(),
+            Err(_) if level.progress && level.read < READ_AGAIN_MAX => {
+                self.levels.push(level);
+                self.read(&mut at.directory);
+                return Turn::On(at);
+            }
+            Err(error) => self.fail(&level.name, error),
+        }
+        above.map_or(Turn::Over, Turn::On)
+    }
+
+    fn count(&mut self, level: &mut Level) {
+        level.progress = true;
+        self.left = self.left.saturating_sub(1);
+    }
+
+    fn note_progress(&mut self) {
+        if let Some(level) = self.levels.last_mut() {
+            level.progress = true;
+        }
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// That a directory is not empty says less than why.
+    fn fail(&mut self, name: &CStr, error: Errno) {
+        let says_less = |(_, known): &(CString, Errno)| *known == Errno::NOTEMPTY;
+        if error != Errno::NOENT && self.failed.as_ref().is_none_or(says_less) {
+            self.failed = Some((name.to_owned(), error));
+        }
+    }
+}
+
+fn stays((name, error): &(CString, Errno)) -> io::Error {
+    let error = io::Error::from(*error);
+    io::Error::new(error.kind(), format!("{:?} in it stays: {error}", name.to_string_lossy()))
+}
+
+/// Opens a directory in another one, such that its owner may do all with it. Never through a link.
+fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<Open, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = match rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            let closed = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
+            // What is open is changed, whatever has the name by now.
+            let itself = format!("/proc/self/fd/{}", closed.as_raw_fd());
+            rustix::fs::chmod(itself, Mode::RWXU)?;
+            rustix::fs::openat(&closed, c".", flags | OFlags::RDONLY, Mode::empty())?
+        }
+        opened => opened?,
+    };
+    let stat = rustix::fs::fstat(&directory)?;
+    if !Mode::from_raw_mode(stat.st_mode).contains(Mode::RWXU) {
+        // If that may not be, what is tried next says so.
+        let _ = rustix::fs::fchmod(&directory, Mode::RWXU);
+    }
+    of(directory, (stat.st_dev, stat.st_ino))
+}
+
+/// The directory that another one is in.
+fn parent_of(at: &Open) -> Result<Open, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+    let above = rustix::fs::openat(at.directory.fd()?, c"..", flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&above)?;
+    of(above, (stat.st_dev, stat.st_ino))
+}
+
+fn of(directory: OwnedFd, id: (u64, u64)) -> Result<Open, Errno> {
+    Ok(Open { directory: Dir::new(directory)?, id })
+}
+
+fn unlink(parent: impl AsFd, name: &CStr, flags: AtFlags) -> Result<(), Errno> {
+    rustix::fs::unlinkat(parent, name, flags)
+}

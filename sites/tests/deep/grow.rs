@@ -1,0 +1,43 @@
+//! Makes such trees.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// As many levels as end a thread of two megabytes that goes down by recursion.
+pub(crate) const DEEP: usize = 30_000;
+
+/// From now on this process may have few files open.
+pub(crate) fn limit_descriptors() {
+    let few = Rlimit { current: Some(128), maximum: None };
+    setrlimit(Resource::Nofile, few).unwrap();
+}
+
+/// Makes a directory in an open one, and opens it.
+pub(crate) fn below(parent: &OwnedFd, name: &str) -> OwnedFd {
+    match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => panic!("{error}"),
+    }
+    openat(parent, name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+}
+
+/// Makes so many directories, each in the one before, and opens the last one.
+pub(crate) fn grow(top: &Path, levels: usize) -> OwnedFd {
+    std::fs::create_dir_all(top).unwrap();
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = openat(CWD, top, flags, Mode::empty()).unwrap();
+    for _ in 0..levels {
+        at = below(&at, "d");
+    }
+    at
+}
+
+/// Makes a file in an open directory.
+pub(crate) fn leaf(at: &OwnedFd, name: &str) {
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+    openat(at, name, flags, Mode::RUSR | Mode::WUSR).unwrap();
+}
