@@ -162,7 +162,7 @@ impl LocalSite {
         let shared = Shared {
             config,
             area,
-            ledger: Mutex::default(),
+            ledger: Mutex::new(Ledger::new()),
             hold: Hold::default(),
             ending: Mutex::default(),
             changes: tokio::sync::watch::Sender::new(0),

@@ -172,6 +172,8 @@ pub enum EndedBySite {
     NeverRuns,
     /// It ended by itself, and its payload spoiled the files that would tell how.
     Spoiled,
+    /// Its node is well, and its wrapper was killed while its payload ran.
+    WrapperKilled,
 }
 
 /// Whose error something is.
@@ -194,7 +196,9 @@ impl EndedBySite {
             | EndedBySite::TimeLimit
             | EndedBySite::Requeued
             | EndedBySite::NeverRuns => Blame::Nobody,
-            EndedBySite::OutOfMemory | EndedBySite::Spoiled => Blame::Job,
+            EndedBySite::OutOfMemory | EndedBySite::Spoiled | EndedBySite::WrapperKilled => {
+                Blame::Job
+            }
             EndedBySite::NodeFailed | EndedBySite::LaunchFailed => Blame::Site,
         }
     }
@@ -211,6 +215,7 @@ impl EndedBySite {
             EndedBySite::Requeued => "requeued",
             EndedBySite::NeverRuns => "can never run",
             EndedBySite::Spoiled => "its state files were replaced or made unreadable",
+            EndedBySite::WrapperKilled => "its wrapper was killed while its payload ran",
         }
     }
 }
