@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::bidding::Bidder;
 use super::gauges::Gauges;
+use super::own_probe::Sent;
 use super::poll::Seen;
 use super::reach::RoundTripSchedule;
 use crate::actor_registry::{Dirty, Look};
@@ -51,6 +52,8 @@ pub struct Cluster {
     pub(super) orphans: BTreeSet<ReservationTag>,
     /// The site is being asked about a reservation that jobs share.
     pub(super) asking_shared: bool,
+    /// The probe of our own, as far as it was sent.
+    pub(super) sent: Sent,
     pub(super) seen: Seen,
     /// Attempts that wait for others here, and since when that was seen.
     pub(super) behind: BTreeMap<Tag, Timestamp>,
@@ -102,6 +105,7 @@ impl Cluster {
             reconciling: false,
             orphans: BTreeSet::new(),
             asking_shared: false,
+            sent: Sent::default(),
             seen: Seen::default(),
             behind: BTreeMap::new(),
             schedule,
@@ -133,6 +137,7 @@ impl Cluster {
         self.look_for_no_shows(now, ctx);
         self.keep_in_step(ctx);
         self.ask_shared(ctx);
+        self.probe_by_ourselves(ctx);
         self.set_wake(ctx, now);
     }
 
@@ -180,6 +185,7 @@ impl Actor for Cluster {
             ctx.add_stream(async_hints(&mut changes));
         }
         self.count_shared(self.record.state(), &[]);
+        self.note_suspects(self.record.state());
         self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.look(ctx);
     }

@@ -15,8 +15,8 @@ use cospan_domain::units::Timestamp;
 use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
 use tracing::{info, warn};
 
-use super::Cluster;
 use super::shared_reservations::expected;
+use super::{Cluster, own_probe};
 use crate::api::View;
 use crate::job::Gone;
 use crate::shared::Shared;
@@ -202,6 +202,12 @@ impl Cluster {
             for some in found.chunks(SWEPT_AT_ONCE) {
                 let mut removals = Vec::new();
                 for tag in some.iter().copied() {
+                    let view = shared.view.load();
+                    if own_probe::is_under_way(&tag, view.sites.get(&name).map(AsRef::as_ref)) {
+                        left_there = true;
+                        continue;
+                    }
+                    drop(view);
                     // Decided on the view of this moment: a job may have begun a new attempt.
                     match fate(&tag, shared.instance, &shared.view.load(), shared.clock.now(), keep)
                     {

@@ -231,6 +231,7 @@ impl Candidates {
         let requests = indexes.map(|index| PlacementRequest::of_one(job, index, defaults));
         let ranked = requests.map(|request| {
             let Some(request) = request else { return (Vec::new(), Vec::new()) };
+            let request = shared.asked_by(Arc::new(request), &job.owner);
             let reserved = rank_to_reserve(&request, grid);
             let claimed = without && reserved.is_empty();
             (reserved, if claimed { rank_unreserved(&request, grid) } else { Vec::new() })

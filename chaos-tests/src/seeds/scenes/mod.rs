@@ -51,7 +51,7 @@ type Play = fn(&mut StdRng) -> Result<Vec<String>>;
 
 /// All scenes, each played by one seed of [`EACH`]. Each has a number that stays, and draws from
 /// a stream of its own, so that a scene more or less leaves the others as they are.
-const ALL: [(u64, &str, Play); 28] = [
+const ALL: [(u64, &str, Play); 29] = [
     (0, "alarms", alarms::wrong),
     (1, "answers", answers::wrong),
     (2, "catalogue", catalogue::wrong),
@@ -80,6 +80,7 @@ const ALL: [(u64, &str, Play); 28] = [
     (30, "uncertain", uncertain::wrong),
     (31, "verdicts", verdicts::wrong),
     (32, "gates", gates::wrong),
+    (40, "accused", probes::accused),
 ];
 
 /// What scenes with numbers drawn from `seed` show otherwise than was worked out.
