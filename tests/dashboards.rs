@@ -43,6 +43,7 @@ fn registered() -> BTreeMap<String, bool> {
     m.components_failed.with_label_values(&["x", "y"]).inc();
     m.site_state.with_label_values(&["x", "y"]).set(1);
     m.site_errors.with_label_values(x).inc();
+    m.own_probes.with_label_values(x).inc();
     m.site_processors.with_label_values(&["x", "y"]).set(1);
     m.site_calls.with_label_values(&["x", "y"]).inc();
     m.mailbox_depth.with_label_values(x).set(1);

@@ -1,11 +1,11 @@
 //! What sites said last, with its age. Volatile: after a restart it is asked anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::acquire::{Ask, Lane, LaneWords, Obtainable};
-use cospan_domain::ids::{ComponentIndex, Digest, SiteName, Tag};
+use cospan_domain::ids::{ComponentIndex, Digest, KeyName, SiteName, Tag};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Acceptance, Hindrance, SiteShape};
 use cospan_domain::reserve::Ebb;
@@ -136,6 +136,8 @@ pub struct LiveState {
     /// When a claim was refused at a site, and the most processors it can have had then.
     refused: Mutex<BTreeMap<SiteName, (Timestamp, u32)>>,
     standings: Mutex<Standings>,
+    /// Owners whose jobs stay away from some site, by site.
+    suspects: Mutex<BTreeMap<SiteName, BTreeSet<KeyName>>>,
 }
 
 /// What each site is, and whether somebody was told that none of them takes work.
@@ -174,6 +176,7 @@ impl LiveState {
             fresh_wanted: Mutex::default(),
             refused: Mutex::default(),
             standings: Mutex::default(),
+            suspects: Mutex::default(),
         }
     }
 
@@ -292,6 +295,26 @@ impl LiveState {
         }
         let states = standings.sites.iter().map(|(site, state)| (site.clone(), *state));
         Some(if none_left { Left::None(states.collect()) } else { Left::Some })
+    }
+
+    /// Jobs of these owners stay away from a site, or did lately; tells whether that is new.
+    pub fn note_suspects(&self, site: &SiteName, owners: BTreeSet<KeyName>) -> bool {
+        let mut suspects = lock(&self.suspects);
+        let before = match owners.is_empty() {
+            true => suspects.remove(site),
+            false => suspects.insert(site.clone(), owners.clone()),
+        };
+        before.unwrap_or_default() != owners
+    }
+
+    /// Whether jobs of this owner stay away from any site, or did lately.
+    pub fn is_suspect(&self, owner: &KeyName) -> bool {
+        lock(&self.suspects).values().any(|owners| owners.contains(owner))
+    }
+
+    /// All such owners.
+    pub fn suspects(&self) -> BTreeSet<KeyName> {
+        lock(&self.suspects).values().flatten().cloned().collect()
     }
 
     /// A site reported another load, turned out otherwise, or files or links did: what no site

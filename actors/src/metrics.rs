@@ -64,6 +64,8 @@ pub struct Metrics {
     pub site_state: IntGaugeVec,
     /// Errors charged to a site.
     pub site_errors: IntCounterVec,
+    /// Probes of our own that are over, by what they told.
+    pub own_probes: IntCounterVec,
     /// Processors of a site, by use (total, idle, held).
     pub site_processors: IntGaugeVec,
     /// Calls to sites, by call and outcome.
@@ -227,6 +229,11 @@ impl Metrics {
                 "cospan_site_errors_total",
                 "Errors charged to a site.",
                 "site",
+            )?,
+            own_probes: make.counters(
+                "cospan_own_probes_total",
+                "Probes of our own where errors in a row were all of one owner's jobs.",
+                "outcome",
             )?,
             site_processors: make.gauges(
                 "cospan_site_processors",

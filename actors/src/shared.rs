@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use actix::Addr;
 use arc_swap::ArcSwap;
 use cospan_domain::catalogue::state::FileRecord;
-use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, Seq, SiteName};
+use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, Seq, SiteName};
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::{Ending, Job, Phase, Run};
 use cospan_domain::labels::Labels;
@@ -282,7 +282,20 @@ impl Shared {
 
     /// What a job needs.
     pub(crate) fn request_of(&self, job: &Job) -> Arc<PlacementRequest> {
-        self.recent.request_of(job, &self.settings.default_policies)
+        let request = self.recent.request_of(job, &self.settings.default_policies);
+        self.asked_by(request, &job.owner)
+    }
+
+    /// The same request under its owner's name, if any site may be closed to that owner alone.
+    pub(crate) fn asked_by(
+        &self,
+        request: Arc<PlacementRequest>,
+        owner: &KeyName,
+    ) -> Arc<PlacementRequest> {
+        match self.live.is_suspect(owner) {
+            true => Arc::new(Arc::unwrap_or_clone(request).of_suspect(owner)),
+            false => request,
+        }
     }
 
     /// When a job's processors are to be claimed next; `None` while it waits for that no more.

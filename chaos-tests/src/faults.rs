@@ -234,14 +234,15 @@ fn vanishes_and_returns(scene: &mut Scene) -> Result<()> {
 }
 
 fn wrapper_is_killed(scene: &mut Scene) -> Result<()> {
-    let id = scene.submit("killed", &["", ""], "3", 0)?;
+    let id = scene.submit("killed", &["", ""], "3", 1)?;
     scene.await_state(id, "running")?;
     let index = (0..3).find(|index| !scene.processes(*index).1.is_empty());
     let index = index.context("no wrapper found")?;
     scene.processes(index).1.into_iter().for_each(|pid| signal(pid, Signal::KILL));
     scene.await_state(id, "finished")?;
     let job = scene.job(id)?;
-    ensure!(job["round"] == 2 && job["setbacks"]["site_errors"] == 1, "not charged once: {job}");
+    ensure!(job["round"] == 2 && job["setbacks"]["own_errors"] == 1, "not its own: {job}");
+    ensure!(job["setbacks"]["site_errors"] == 0, "the site was charged: {job}");
     Ok(())
 }
 

@@ -167,7 +167,7 @@ impl LocalSite {
         let shared = Shared {
             config,
             area,
-            ledger: Mutex::default(),
+            ledger: Mutex::new(Ledger::new()),
             hold: Hold::default(),
             sweeper: Sweeper::default(),
             ending: Mutex::default(),

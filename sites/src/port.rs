@@ -174,6 +174,8 @@ pub enum EndedBySite {
     NeverRuns,
     /// It ended by itself, and its payload spoiled the files that would tell how.
     Spoiled,
+    /// Its node is well, and its wrapper was killed while its payload ran.
+    WrapperKilled,
 }
 
 /// Whose error something is.
@@ -196,7 +198,9 @@ impl EndedBySite {
             | EndedBySite::TimeLimit
             | EndedBySite::Requeued
             | EndedBySite::NeverRuns => Blame::Nobody,
-            EndedBySite::OutOfMemory | EndedBySite::Spoiled => Blame::Job,
+            EndedBySite::OutOfMemory | EndedBySite::Spoiled | EndedBySite::WrapperKilled => {
+                Blame::Job
+            }
             EndedBySite::NodeFailed | EndedBySite::LaunchFailed => Blame::Site,
         }
     }
@@ -213,6 +217,7 @@ impl EndedBySite {
             EndedBySite::Requeued => "requeued",
             EndedBySite::NeverRuns => "can never run",
             EndedBySite::Spoiled => "its state files were replaced or made unreadable",
+            EndedBySite::WrapperKilled => "its wrapper was killed while its payload ran",
         }
     }
 }

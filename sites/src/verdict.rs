@@ -283,7 +283,7 @@ pub fn verdict(word: Word, left: Left, settled: bool) -> Verdict {
         (left, Word::Running | Word::Completing) if !left.is_exit() => Verdict::Standing,
         (Left::Nothing, Word::Forgotten) => Verdict::Absent,
         // Slurm says so too of a job whose payload killed its wrapper.
-        (Left::Spoiled, Word::LaunchFailed) => by_itself(left, word, settled),
+        (Left::Spoiled | Left::Begun, Word::LaunchFailed) => by_itself(left, word, settled),
         (left, word) => match word.outside() {
             // What is in the queue has no files that could come late, but reasons pass.
             Some(why) if left.is_exit() => Verdict::Ended(why),
@@ -309,6 +309,9 @@ fn by_itself(left: Left, word: Word, settled: bool) -> Verdict {
         }
         Left::Failure | Left::Killed | Left::Terminated => stands(Verdict::Failed),
         Left::Spoiled => told(Verdict::Ended(EndedBySite::Spoiled)),
+        // Whoever says so knows of its nodes: with them all is well. Who runs beside a payload, and
+        // could end the wrapper, is that payload.
+        Left::Begun if word != Word::Forgotten => told(Verdict::Ended(EndedBySite::WrapperKilled)),
         _ => told(Verdict::Lost),
     }
 }

@@ -5,7 +5,8 @@ use cospan_actors::links::LinkStanding;
 use cospan_domain::acquire::Obtainable;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{Obstacle, obstacles};
-use cospan_domain::site::state::Breaker;
+use cospan_domain::site::owners::Ban;
+use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationUs, Timestamp};
 
 use crate::api::v1::Instant;
@@ -27,6 +28,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         state: last.shown(site.state).into(),
         reason: match (reasons.first(), last.silent_since) {
             (None, Some(since)) => Some(silent(since, last.trouble.as_deref())),
+            (None, None) => for_owners(record, now),
             (first, _) => first.map(|reason| why(reason, last.trouble.as_deref())),
         },
         total: description.map(|d| counts(&d.total)).unwrap_or_default(),
@@ -76,6 +78,22 @@ fn lanes(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport> {
     let mut obtainable = obtainable.clone();
     obtainable.forget(now);
     obtainable.lanes().map(|(lane, known)| LaneReport::of(lane, known)).collect()
+}
+
+/// Whose jobs stay away from a site that takes everybody else's.
+fn for_owners(record: &SiteRecord, now: Timestamp) -> Option<String> {
+    let errors = record.consecutive_errors;
+    let told = record.bans(now).map(|(owner, ban)| match ban {
+        Ban::Probed => format!(
+            "a probe of our own is on its way: the last {errors} errors are all of jobs of {owner}, \
+             which stay away until it is back"
+        ),
+        Ban::KeptOff { until } => {
+            format!("jobs of {owner} stay away until {}: they failed one after the other", Instant(until))
+        }
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 fn silent(since: Timestamp, trouble: Option<&str>) -> String {

@@ -6,7 +6,9 @@ use cospan_actors::coallocator::{Explanation, SiteFigures};
 use cospan_domain::ids::{ComponentIndex, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Outcome, Reason, SiteVerdict};
+use cospan_domain::site::owners::Ban;
 
+use crate::api::v1::Instant;
 use crate::api::v1::explain::VerdictReport;
 use crate::api::v1::lane::WaitReport;
 
@@ -135,6 +137,9 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
 fn why(reason: &Reason, figures: Option<&SiteFigures>) -> String {
     match (reason, obstacles(figures)) {
         (Reason::Closed(_), known) if !known.is_empty() => known,
+        (Reason::OwnerKeptOff(Ban::KeptOff { until }), _) => {
+            format!("{reason}, until {}", Instant(*until))
+        }
         (Reason::Waited { lane, wait }, _) => format!("{lane} was {}", WaitReport::from(wait)),
         _ => reason.to_string(),
     }

@@ -4,6 +4,7 @@
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::InvalidId;
 use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::units::DurationMs;
 
 use crate::config::Config;
@@ -19,7 +20,10 @@ const RECONCILE: DurationMs = DurationMs::from_secs(86_400);
 /// # Errors
 /// The name of the policy is none.
 pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
+    let actors = serve::settings::actors(config)?;
     Ok(Settings {
+        // All jobs of a log are one user's here.
+        site: SiteParameters { tells_owners_apart: false, ..actors.site },
         // A log holds what ran, whatever the limits of a server would be.
         limits: SpecLimits { max_components: u32::MAX, max_wall_time: DurationMs(u64::MAX) },
         // Each job has the class that its log or model gives it.
@@ -34,6 +38,6 @@ pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
         targets: Default::default(),
         tell_for: cospan_domain::units::DurationMs::from_secs(86_400),
         fallback_tick: None,
-        ..serve::settings::actors(config)?
+        ..actors
     })
 }

@@ -5,6 +5,7 @@
 mod commands;
 mod errors;
 mod failures;
+mod hostile;
 mod inputs;
 mod lines;
 mod links;

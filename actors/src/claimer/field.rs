@@ -143,6 +143,7 @@ impl ClaimField for Field<'_> {
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement> {
         let defaults = &self.shared.settings.default_policies;
         let request = PlacementRequest::of_one(job, component, defaults)?;
+        let request = self.shared.asked_by(Arc::new(request), &job.owner);
         let grid = self.grid_now();
         let mut history = History::clone(&self.shared.history.load());
         let mut context = PlacementContext {

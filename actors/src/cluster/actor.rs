@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use super::bidding::Bidder;
 use super::calm::Calm;
 use super::gauges::Gauges;
+use super::own_probe::Sent;
 use super::poll::Seen;
 use super::reach::RoundTripSchedule;
 use crate::actor_registry::{Dirty, Look};
@@ -56,6 +57,8 @@ pub struct Cluster {
     pub(super) stuck: BTreeSet<Tag>,
     /// The site is being asked about a reservation that jobs share.
     pub(super) asking_shared: bool,
+    /// The probe of our own, as far as it was sent.
+    pub(super) sent: Sent,
     pub(super) seen: Seen,
     pub(super) calm: Calm,
     /// Attempts that wait for others here, and since when that was seen.
@@ -110,6 +113,7 @@ impl Cluster {
             orphans: BTreeSet::new(),
             stuck: BTreeSet::new(),
             asking_shared: false,
+            sent: Sent::default(),
             seen: Seen::default(),
             calm: Calm::default(),
             behind: BTreeMap::new(),
@@ -142,6 +146,7 @@ impl Cluster {
         self.look_for_no_shows(now, ctx);
         self.keep_in_step(ctx);
         self.ask_shared(ctx);
+        self.probe_by_ourselves(ctx);
         self.set_wake(ctx, now);
     }
 
@@ -189,6 +194,7 @@ impl Actor for Cluster {
             ctx.add_stream(async_hints(&mut changes));
         }
         self.count_shared(self.record.state(), &[]);
+        self.note_suspects(self.record.state());
         self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         self.look(ctx);
     }

@@ -9,6 +9,9 @@ mod gauges;
 mod learning;
 #[cfg(test)]
 mod learning_tests;
+mod own_probe;
+#[cfg(test)]
+mod own_probe_tests;
 mod poll;
 mod reach;
 #[cfg(test)]

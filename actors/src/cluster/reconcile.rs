@@ -16,8 +16,8 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
 use tracing::{info, warn};
 
-use super::Cluster;
 use super::shared_reservations::expected;
+use super::{Cluster, own_probe};
 use crate::api::View;
 use crate::job::Gone;
 use crate::shared::Shared;
@@ -299,6 +299,13 @@ async fn sweep(
     for some in found.chunks(SWEPT_AT_ONCE) {
         let mut removals = Vec::new();
         for tag in some.iter().copied() {
+            let view = shared.view.load();
+            let state = view.sites.get(site.name()).map(AsRef::as_ref);
+            if own_probe::is_under_way(&tag, state) {
+                left_there = true;
+                continue;
+            }
+            drop(view);
             // Decided on the view of this moment: a job may have begun a new attempt.
             match fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
                 Fate::Leave => left_there |= tag.instance == shared.instance,

@@ -8,7 +8,7 @@ use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::failure::FailureClass;
-use cospan_domain::site::state::{AttemptId, NotificationId};
+use cospan_domain::site::state::{AttemptId, NotificationId, SiteRecord};
 use cospan_domain::units::PerMillion;
 use tokio::sync::oneshot;
 
@@ -24,6 +24,8 @@ use crate::supervision::ActorKind;
 pub struct Charge {
     /// The attempt that failed.
     pub attempt: AttemptId,
+    /// Whose job it is.
+    pub owner: KeyName,
     /// What kind of failure.
     pub class: FailureClass,
     /// What happened.
@@ -51,12 +53,15 @@ pub struct SiteOrderMessage {
     pub what: Operation,
 }
 
-/// A component is about to be submitted: while the site is probed, only so many are let through.
+/// A component is about to be submitted: while the site is probed, only so many are let through,
+/// and none of an owner whose jobs stay away.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), Rejection>")]
 pub struct AskAdmission {
     /// The attempt.
     pub attempt: AttemptId,
+    /// Whose job it is.
+    pub owner: KeyName,
     /// Its job may try out a site after errors.
     pub may_probe: bool,
 }
@@ -76,8 +81,19 @@ impl Cluster {
         Box::pin(async move { answer.await.unwrap_or(Err(Rejection::Past)) })
     }
 
-    fn jitter(&self) -> PerMillion {
+    pub(super) fn jitter(&self) -> PerMillion {
         PerMillion((self.shared.chance.draw(Purpose::Jitter) % 1_000_000) as u32)
+    }
+
+    /// Owners whose jobs stay away from here ask sites under their own names from then on.
+    pub(super) fn note_suspects(&self, record: &SiteRecord) {
+        let probed = record.own_probe.iter().map(|probe| &probe.owner);
+        let kept_off = record.kept_off.iter().map(|kept_off| &kept_off.owner);
+        let suspects = probed.chain(kept_off).cloned().collect();
+        if self.shared.live.note_suspects(&self.name, suspects) {
+            self.shared.live.note_change();
+            self.shared.actors.co_allocator.look(&());
+        }
     }
 
     /// The durable step of the site's record.
@@ -106,6 +122,7 @@ impl Cluster {
                     chaos::reach_for("Site", Point::BeforeAnswer);
                 }
                 this.count_shared(&next, &events);
+                this.note_suspects(&next);
                 this.record.committed(next, answers);
                 this.show_state();
                 let now = this.now();
@@ -113,6 +130,7 @@ impl Cluster {
                 this.turn(ctx);
                 this.keep_in_step(ctx);
                 this.ask_shared(ctx);
+                this.probe_by_ourselves(ctx);
             }
             Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                 let stored = this.shared.view.load().sites.get(&this.name).cloned();
@@ -138,6 +156,7 @@ impl Handler<Charge> for Cluster {
         }
         let command = SiteCommand::RecordError {
             attempt: charge.attempt,
+            owner: Some(charge.owner),
             class: charge.class,
             detail: charge.detail,
             isolated,
@@ -179,8 +198,8 @@ impl Handler<AskAdmission> for Cluster {
 
     fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> Answer {
         chaos::enter(ActorKind::Cluster);
-        let (probe, may_probe) = (message.attempt, message.may_probe);
-        self.order(SiteCommand::StartProbe { probe, may_probe }, ctx)
+        let AskAdmission { attempt: probe, owner, may_probe } = message;
+        self.order(SiteCommand::StartProbe { probe, owner: Some(owner), may_probe }, ctx)
     }
 }
 

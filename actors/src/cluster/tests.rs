@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId, Tag};
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, Tag};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{Acceptance, GridSnapshot, Hindrance};
@@ -169,8 +169,13 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
         for job in 1..=world.shared.settings.site.site_error_threshold {
             let (job, component, attempt) = (JobId(u64::from(job)), ComponentIndex(0), Attempt(1));
             let attempt = AttemptId { job, component, attempt };
+            let owner = KeyName::new(&format!("user-{}", job.0)).expect("a name");
             let (class, detail) = (FailureClass::Site, "lost".into());
-            cluster.send(Charge { attempt, class, detail }).await.expect("alive").expect("taken");
+            cluster
+                .send(Charge { attempt, owner, class, detail })
+                .await
+                .expect("alive")
+                .expect("taken");
         }
         world.until("it takes nothing", |world| shown(world, "unusable")).await;
         let asked = asked_at(&world, "Leiden");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture};
-use cospan_domain::ids::JobId;
+use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::Job;
+use cospan_domain::job::state::{Job, Phase};
 use cospan_domain::provisional::Deducted;
 use cospan_domain::queue::{
     Groups, Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget,
@@ -64,6 +64,8 @@ pub struct CoAllocator {
     wake: Option<(Timestamp, SpawnHandle)>,
     /// Jobs whose turn ended earlier lives; not tried until they were held and released.
     shunned: BTreeSet<JobId>,
+    /// Owners whose jobs ask sites under their names.
+    suspects: BTreeSet<KeyName>,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -116,6 +118,7 @@ impl CoAllocator {
             interval: None,
             wake: None,
             shunned: BTreeSet::new(),
+            suspects: BTreeSet::new(),
             dirty,
             _guard: guard,
             shared,
@@ -165,6 +168,24 @@ impl CoAllocator {
         changed.into_iter().for_each(|id| self.fold(&view, id));
     }
 
+    /// Jobs of owners whom some site has become closed to, or to whom none is any more, ask for
+    /// something else than before.
+    fn fold_suspects(&mut self) {
+        let suspects = self.shared.live.suspects();
+        if suspects == self.suspects {
+            return;
+        }
+        let before = std::mem::replace(&mut self.suspects, suspects);
+        let view = self.shared.view.load();
+        let is_concerned = |job: &&Arc<Job>| {
+            let is_waiting = matches!(job.phase, Phase::Queued { .. });
+            is_waiting && before.contains(&job.owner) != self.suspects.contains(&job.owner)
+        };
+        let concerned: Vec<JobId> =
+            view.jobs.values().filter(is_concerned).map(|job| job.id).collect();
+        concerned.into_iter().for_each(|id| self.fold(&view, id));
+    }
+
     fn fold_promised(&mut self) {
         let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         for id in self.shared.dirty.take_promised() {
@@ -197,6 +218,7 @@ impl CoAllocator {
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.dirty.take();
         self.fold_dirty();
+        self.fold_suspects();
         self.fold_promised();
         self.drop_void_round(ctx);
         let now = self.shared.clock.now();

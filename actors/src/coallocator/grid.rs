@@ -150,6 +150,7 @@ fn site(
         serves_files: serves_files(record, report.contact, now),
         power_per_processor: shared.settings.powers.get(name).copied(),
         waits: report.obtainable.has_waits().then(|| report.obtainable.clone()),
+        bans: record.bans(now).map(|(owner, ban)| (owner.clone(), ban)).collect(),
     }
 }
 

@@ -234,6 +234,7 @@ impl Candidates {
         let requests = indexes.map(|index| PlacementRequest::of_one(job, index, defaults));
         let ranked = requests.map(|request| {
             let Some(request) = request else { return (Vec::new(), Vec::new()) };
+            let request = shared.asked_by(Arc::new(request), &job.owner);
             let reserved = rank_to_reserve(&request, grid);
             // What a site could promise that takes nothing now is not claimed elsewhere meanwhile.
             let claimed = without && reserved.is_empty() && !could_be_reserved(&request, grid);

@@ -15,7 +15,7 @@ use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::runner::Launch;
 use cospan_domain::site::failure::FailureClass;
-use cospan_domain::site::state::{AttemptId, Breaker};
+use cospan_domain::site::state::{AttemptId, Breaker, SiteRecord};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
@@ -155,7 +155,8 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
     })
 }
 
-/// While a site is being probed, only so many are let through.
+/// While a site is being probed, only so many are let through, and while jobs of its owner stay
+/// away, none.
 fn admission(
     actor: &JobActor,
     effect: &JobEffect,
@@ -167,13 +168,17 @@ fn admission(
     Box::pin(async move {
         let Some(site) = site else { return Ok(()) };
         let record = shared.view.load().sites.get(&site).cloned();
-        if record.is_none_or(|record| record.breaker == Breaker::Closed) {
+        let (owner, now) = (job.owner.clone(), shared.clock.now());
+        let is_open = |record: Arc<SiteRecord>| {
+            record.breaker == Breaker::Closed && record.ban_of(&owner, now).is_none()
+        };
+        if record.is_none_or(is_open) {
             return Ok(());
         }
         let may_probe = may_try_out(&shared, &job, attempt.component, &site);
         let cluster = shared.actors.clusters.addr(&site);
         let cluster = cluster.ok_or("the site is not served at the moment")?;
-        let admitted = cluster.send(AskAdmission { attempt, may_probe }).await;
+        let admitted = cluster.send(AskAdmission { attempt, owner, may_probe }).await;
         admitted.map_err(|error| error.to_string())?.map_err(|rejection| rejection.to_string())
     })
 }
@@ -404,7 +409,7 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
 fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
     let component = effect.component;
     let charge = charge_of(actor.job(), component).cloned();
-    let job = actor.job().id;
+    let (job, owner) = (actor.job().id, actor.job().owner.clone());
     let address = |site: &SiteName| actor.shared.actors.clusters.addr(site);
     let cluster = charge.as_ref().and_then(|charge| address(&charge.site));
     let served = charge.as_ref().is_some_and(|c| actor.shared.sites.contains_key(&c.site));
@@ -413,7 +418,8 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
         let attempt = charge.attempt;
         let recorded = JobCommand::ChargeRecorded { component, attempt };
         let attempt = AttemptId { job, component, attempt };
-        let message = Charge { attempt, class: FailureClass::Site, detail: charge.detail };
+        let class = FailureClass::Site;
+        let message = Charge { attempt, owner, class, detail: charge.detail };
         match cluster {
             // A site that left the configuration has no record to charge.
             None if !served => (Some(recorded), RETRY),

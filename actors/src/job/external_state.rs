@@ -113,7 +113,13 @@ fn sighted(
             None => "it".to_owned(),
         }
     };
-    let sighting = sighting(observation, clock, program)?;
+    let sighting = match observation {
+        // Its site has it no more in the files that told that it began.
+        Observation::Vanished { began: false, detail } if component.run.has_begun() => {
+            Sighting::Failed(format!("its files were removed while it ran; {detail}").into())
+        }
+        _ => sighting(observation, clock, program)?,
+    };
     let times = SiteTimes { clock, began_at: began_at(observation), held_at: held_at(observation) };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
     is_news(job, parameters, index, asked_at, times, &sighting).then_some(

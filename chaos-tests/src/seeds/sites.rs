@@ -25,7 +25,9 @@ pub(super) fn broken(
     let charged = new.consecutive_errors > old.consecutive_errors;
     let holds = match (&old.breaker, &new.breaker) {
         (Breaker::Closed, Breaker::Closed) => {
-            new.consecutive_errors < threshold && are_of_different_jobs(new)
+            // Those of one owner open nothing before a probe of our own has told.
+            let is_below = new.consecutive_errors < threshold;
+            (is_below || is_one_owners(new, threshold)) && are_of_different_jobs(new)
         }
         (Breaker::Closed, Breaker::Open { trips, .. }) => {
             let (errors, added) = (new.consecutive_errors, errors_added(old, new));
@@ -33,7 +35,9 @@ pub(super) fn broken(
             let until_success = old.consecutive_errors + added.saturating_sub(errors);
             let reached = (charged && errors >= threshold)
                 || (errors < old.consecutive_errors + added && until_success >= threshold);
-            reached && *trips == 1 && (threshold == 1 || erring_jobs(new) >= 2)
+            let probed = old.own_probe.is_some() && old.consecutive_errors >= threshold;
+            let may = probed || (reached && !is_one_owners(new, threshold));
+            may && *trips == 1 && (threshold == 1 || erring_jobs(new) >= 2)
         }
         (Breaker::Open { .. }, Breaker::HalfOpen { running, allowed, .. }) => {
             *allowed == 1 && probing_jobs(running) == 1
@@ -42,7 +46,8 @@ pub(super) fn broken(
         (Breaker::HalfOpen { trips, running, .. }, Breaker::Open { trips: now, .. }) => {
             // The last of what was written at once was a success, or came after one.
             let ended_well = new.consecutive_errors < errors_added(old, new);
-            let again = running.iter().any(|probe| errs_again(old, new, probe.job));
+            let again = running.iter().any(|probe| errs_again(old, new, probe.job))
+                || (old.reopened_by.is_some() && old.reopened_by == new.reopened_by);
             (charged || ended_well) && (*now == trips.saturating_add(1) || again && now == trips)
         }
         (Breaker::HalfOpen { .. }, Breaker::Closed) => {
@@ -63,6 +68,11 @@ pub(super) fn broken(
         let (from, to) = (&old.breaker, &new.breaker);
         format!("{}: {from:?} ({before} errors) led to {to:?} ({after} errors)", new.site)
     })
+}
+
+/// Whether all errors in the count are known to be one owner's, and are several.
+fn is_one_owners(site: &SiteRecord, threshold: u32) -> bool {
+    threshold > 1 && site.accused.is_some()
 }
 
 /// Errors that the later record has and the earlier one does not.

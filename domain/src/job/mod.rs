@@ -15,6 +15,7 @@ pub mod due;
 pub mod event;
 pub mod evolve;
 mod footprint;
+mod inputs;
 mod later;
 mod outputs;
 mod packed;

@@ -17,6 +17,7 @@ use crate::sparse::Sparse;
 use crate::units::DurationMs;
 
 pub use super::chunk::Feed;
+use super::inputs;
 pub use super::later::InvalidOffset;
 pub use super::packed::PackedProgram;
 pub use super::program::ProgramAtSite;
@@ -308,6 +309,10 @@ pub enum SpecError {
     WallTime { given: DurationMs, max: DurationMs },
     #[error("component {0:?} has {1} twice among its inputs; each needs its own path")]
     DuplicateInput(ComponentName, RelPath),
+    #[error("component {0:?} has input {1} below input {2}; put them beside each other")]
+    NestedInput(ComponentName, RelPath, RelPath),
+    #[error("component {0:?} has an input {1}; no part of a path is longer than 255 bytes")]
+    LongInput(ComponentName, RelPath),
     #[error("component {0:?} has {1} twice among its outputs")]
     DuplicateOutput(ComponentName, RelPath),
     #[error("component {0:?} has a NUL character in {1}; programs cannot receive one")]
@@ -412,10 +417,7 @@ impl ComponentSpec {
             }
             (Request::Fixed, Some(_)) | (Request::NonFixed | Request::Flexible(_), None) => {}
         }
-        let mut paths = BTreeSet::new();
-        if let Some(twice) = self.inputs.iter().find(|input| !paths.insert(&input.path)) {
-            return Err(SpecError::DuplicateInput(name(), twice.path.clone()));
-        }
+        inputs::check(self)?;
         let mut paths = BTreeSet::new();
         if let Some(twice) = self.outputs.iter().find(|output| !paths.insert(&output.path)) {
             return Err(SpecError::DuplicateOutput(name(), twice.path.clone()));

@@ -13,6 +13,7 @@ pub enum ReasonCode {
     Waited,
     StagingFull,
     Avoided,
+    OwnerKeptOff,
     NoSplit,
     NotInHistory,
     NoBandwidth,
@@ -45,7 +46,7 @@ pub enum ReasonCode {
 
 impl ReasonCode {
     /// All of them, in order.
-    pub const ALL: [ReasonCode; 35] = [
+    pub const ALL: [ReasonCode; 36] = [
         ReasonCode::NotEnoughIdle,
         ReasonCode::Reserved,
         ReasonCode::QuotaReached,
@@ -53,6 +54,7 @@ impl ReasonCode {
         ReasonCode::Waited,
         ReasonCode::StagingFull,
         ReasonCode::Avoided,
+        ReasonCode::OwnerKeptOff,
         ReasonCode::NoSplit,
         ReasonCode::NotInHistory,
         ReasonCode::NoBandwidth,
@@ -93,6 +95,7 @@ impl ReasonCode {
             ReasonCode::Waited => "waited-lately",
             ReasonCode::StagingFull => "staging-full",
             ReasonCode::Avoided => "avoided-after-error",
+            ReasonCode::OwnerKeptOff => "owner-kept-off",
             ReasonCode::NoSplit => "no-split",
             ReasonCode::NotInHistory => "not-in-history",
             ReasonCode::NoBandwidth => "no-bandwidth",

@@ -8,10 +8,11 @@ use super::network::{BandwidthKind, Exchange, Network};
 use super::quota::Quota;
 use crate::acquire::{Lanes, Obtainable};
 use crate::content::Content;
-use crate::ids::{Digest, SiteName};
+use crate::ids::{Digest, KeyName, SiteName};
 use crate::labels::Labels;
 use crate::reserve::Ebb;
 use crate::resources::Resources;
+use crate::site::owners::Ban;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 
 /// What is known of all sites, their files and the links between them.
@@ -58,6 +59,8 @@ pub struct GridSite {
     pub power_per_processor: Option<Mflops>,
     /// What jobs waited for there lately, though it was idle; `None` if they did not.
     pub waits: Option<Arc<Obtainable>>,
+    /// Whose jobs stay away from it, and nobody else's.
+    pub bans: Arc<[(KeyName, Ban)]>,
 }
 
 /// What a site is, apart from its load.
@@ -202,7 +205,14 @@ impl GridSite {
             serves_files: false,
             power_per_processor: None,
             waits: None,
+            bans: Arc::default(),
         }
+    }
+
+    /// What keeps jobs of this owner away, and nobody else's.
+    pub fn ban_of(&self, owner: Option<&KeyName>) -> Option<&Ban> {
+        let bans = self.bans.iter().filter(|(kept_off, _)| Some(kept_off) == owner);
+        bans.map(|(_, ban)| ban).next()
     }
 
     /// What we may take of it: idle within the quota, less what is pending

@@ -63,6 +63,9 @@ impl Search<'_> {
         if let Some(reason) = self.pair_obstacle(component, index) {
             report(reason.code(), 0, &|| reason.clone())?;
         }
+        if let Some(ban) = site.ban_of(self.whole.owner()) {
+            report(ReasonCode::OwnerKeptOff, 0, &|| Reason::OwnerKeptOff(ban.clone()))?;
+        }
         if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
             report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
         }

@@ -9,6 +9,7 @@ use crate::bid::SiteBid;
 use crate::ids::{ComponentIndex, Digest, KeyName, PolicyName, SiteName};
 use crate::labels::Constraint;
 use crate::placed::ReasonCode;
+use crate::site::owners::Ban;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// One reason why a component cannot go to a site.
@@ -75,6 +76,8 @@ pub enum Reason {
     },
     /// The component failed there by a fault of the site.
     Avoided,
+    /// Jobs of its owner stay away from there, and nobody else's.
+    OwnerKeptOff(Ban),
     /// A flexible request cannot be split over the sites that could take part.
     NoSplit {
         /// Processors that it asks for.
@@ -192,6 +195,7 @@ impl Reason {
             Reason::Waited { .. } => ReasonCode::Waited,
             Reason::StagingFull { .. } => ReasonCode::StagingFull,
             Reason::Avoided => ReasonCode::Avoided,
+            Reason::OwnerKeptOff(_) => ReasonCode::OwnerKeptOff,
             Reason::NoSplit { .. } => ReasonCode::NoSplit,
             Reason::NotInHistory => ReasonCode::NotInHistory,
             Reason::NoBandwidth { .. } => ReasonCode::NoBandwidth,
@@ -279,6 +283,7 @@ impl fmt::Display for Reason {
                 write!(f, "its input takes {needed}, and copies may take {left} more there")
             }
             Reason::Avoided => f.write_str("the component failed there by a fault of the site"),
+            Reason::OwnerKeptOff(ban) => ban.fmt(f),
             Reason::NoSplit { total, min, sites, usable } => write!(
                 f,
                 "{total} processors cannot be split into components of at least {min}: \

@@ -352,9 +352,14 @@ impl<'a> Search<'a> {
     pub fn could_hold(&self, index: usize, site: usize) -> bool {
         let (component, at) = (self.component(index), &self.grid.sites()[site]);
         component.site.as_ref().is_none_or(|name| *name == at.name)
-            && at.acceptance.hindrance(self.request.may_probe()).is_none()
+            && self.is_open(at)
             && at.shape.is_some()
             && never_fits(component, self.whole.time(), at, &mut |_, _, _| Break(())).is_continue()
+    }
+
+    fn is_open(&self, site: &GridSite) -> bool {
+        let is_closed = site.acceptance.hindrance(self.request.may_probe()).is_some();
+        !is_closed && site.ban_of(self.whole.owner()).is_none()
     }
 
     /// Whether a site where the component has not failed takes the job's placements,
@@ -365,7 +370,7 @@ impl<'a> Search<'a> {
         component.site.is_none()
             && self.grid.sites().iter().enumerate().any(|(at, site)| {
                 !component.avoid.contains(&site.name)
-                    && site.acceptance.hindrance(self.request.may_probe()).is_none()
+                    && self.is_open(site)
                     && never_fits(component, self.whole.time(), site, &mut |_, _, _| Break(()))
                         .is_continue()
                     && self.transfer_time(index, at).is_some()

@@ -92,6 +92,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
                 site.staging_left = site.staging_left.map(|bytes| bytes + Bytes(more));
             }
             Reason::Closed(_) => site.acceptance = super::Acceptance::Open,
+            Reason::OwnerKeptOff(_) => site.bans = Arc::default(),
             Reason::TooSmall { resource, needed, largest } => {
                 let more = only(resource, needed.saturating_sub(*largest));
                 shape.largest_component.add(&more);

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::ids::{KeyName, ReservationName};
+use crate::ids::{Attempt, KeyName, ReservationName};
 use crate::reserve::{Outcome, Serial};
 use crate::site::access::Access;
 use crate::site::failure::FailureClass;
+use crate::site::owners::Ban;
 use crate::site::shared::{MAX_ALLOWED, MAX_SHARED, SharedQuestion, SharedWish};
 use crate::site::state::{AttemptId, MAX_WINDOWS, NotificationId, NotificationKind};
 use crate::site::together::Step;
@@ -21,6 +22,8 @@ pub enum SiteCommand {
     RecordError {
         /// Its attempt.
         attempt: AttemptId,
+        /// Whose job it is, if that is known.
+        owner: Option<KeyName>,
         /// Whose fault it is.
         class: FailureClass,
         /// What happened, for people.
@@ -35,11 +38,13 @@ pub enum SiteCommand {
         /// Its attempt.
         attempt: AttemptId,
     },
-    /// A component is about to be submitted while the breaker is not closed.
-    /// Refused: it must not be submitted.
+    /// A component is about to be submitted while the breaker is not closed, or jobs of its owner
+    /// stay away. Refused: it must not be submitted.
     StartProbe {
         /// Its attempt.
         probe: AttemptId,
+        /// Whose job it is, if that is known.
+        owner: Option<KeyName>,
         /// Its job may try out a site after errors.
         may_probe: bool,
     },
@@ -51,6 +56,17 @@ pub enum SiteCommand {
         /// How it ended.
         outcome: ProbeOutcome,
         /// Drawn, from 0 to one: where in the spread the next probe falls.
+        jitter: PerMillion,
+    },
+    /// A probe of our own is over.
+    OwnProbeOver {
+        /// Its number.
+        number: Attempt,
+        /// What it told.
+        outcome: ProbeOutcome,
+        /// What was seen of it.
+        detail: Arc<str>,
+        /// Drawn, from 0 to one: where in the spread the next probe falls, or the owner's return.
         jitter: PerMillion,
     },
     /// What job records know to be alive at the site: probes not among them are over.
@@ -188,6 +204,8 @@ pub enum Rejection {
     ProbesTaken { allowed: u32 },
     #[error("the site is being probed, with jobs only that may run twice or can go nowhere else")]
     OnlyRerunnable,
+    #[error("{0}")]
+    Banned(Ban),
     #[error("an operator said that the site is unusable")]
     ForcedUnusable { until: Timestamp },
     #[error("the window ends before it begins, or is over already")]

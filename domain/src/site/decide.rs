@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::KeyName;
+use crate::ids::{Attempt, KeyName};
 use crate::planted::{Bug, bug};
 use crate::reserve::Serial;
 use crate::site::availability::any_may_probe;
@@ -15,7 +15,7 @@ use crate::site::state::{
     AttemptId, Breaker, MAX_WINDOWS, Notification, NotificationId, NotificationKind, RECENT_ERRORS,
     SiteRecord, probing_jobs,
 };
-use crate::site::{access, shared, together};
+use crate::site::{access, owners, shared, together};
 use crate::text;
 use crate::units::{PerMillion, Timestamp};
 
@@ -34,11 +34,17 @@ pub fn decide(
 ) -> Result<Vec<SiteEvent>, Rejection> {
     let desk = Desk { record, parameters, now };
     let happened = match command {
-        SiteCommand::RecordError { attempt, class, detail, isolated, jitter } => {
-            Ok(desk.record_error(attempt, class, &detail, isolated, jitter))
+        SiteCommand::RecordError { attempt, owner, class, detail, isolated, jitter } => {
+            let error = Told { attempt, owner, class, detail: &detail };
+            Ok(desk.record_error(error, isolated, jitter))
         }
         SiteCommand::RecordSuccess { attempt } => Ok(desk.record_success(attempt)),
-        SiteCommand::StartProbe { probe, may_probe } => desk.start_probe(probe, may_probe),
+        SiteCommand::StartProbe { probe, owner, may_probe } => {
+            desk.start_probe(probe, owner.as_ref(), may_probe)
+        }
+        SiteCommand::OwnProbeOver { number, outcome, detail, jitter } => {
+            Ok(desk.own_probe_over(number, outcome, &detail, jitter))
+        }
         SiteCommand::EndProbe { probe, outcome, jitter } => {
             Ok(desk.end_probe(probe, outcome, jitter))
         }
@@ -65,6 +71,14 @@ pub fn decide(
     Ok(happened.into_iter().map(|what| SiteEvent { at: now, what }).collect())
 }
 
+/// An error as it was told.
+struct Told<'a> {
+    attempt: AttemptId,
+    owner: Option<KeyName>,
+    class: FailureClass,
+    detail: &'a Arc<str>,
+}
+
 struct Desk<'a> {
     record: &'a SiteRecord,
     parameters: &'a SiteParameters,
@@ -75,18 +89,9 @@ impl Desk<'_> {
     /// KOALA, fault tolerance: consecutive errors + 1; at `site_error_threshold` the
     /// site is unusable and its administrator is notified with the details. Ours:
     /// counted once however often told, once a job, and not at all if the fault is ours.
-    fn record_error(
-        &self,
-        attempt: AttemptId,
-        class: FailureClass,
-        detail: &Arc<str>,
-        isolated: bool,
-        jitter: PerMillion,
-    ) -> Vec<Happened> {
-        if self.record.has_counted(attempt) {
-            return self.probe_over(attempt);
-        }
-        if !class.charges_site() {
+    fn record_error(&self, error: Told<'_>, isolated: bool, jitter: PerMillion) -> Vec<Happened> {
+        let Told { attempt, owner, class, detail } = error;
+        if self.record.has_counted(attempt) || !class.charges_site() {
             return self.probe_over(attempt);
         }
         let (probing, has_erred) = (self.is_probing(attempt), self.record.has_erred(attempt.job));
@@ -95,20 +100,70 @@ impl Desk<'_> {
             events.extend(self.probe_over(attempt));
             return events;
         }
+        let accused = self.record.accused_with(owner.as_ref());
         let detail = text::kept(detail);
-        let mut events = vec![Happened::ErrorCharged { attempt, class, detail: detail.clone() }];
+        let charged =
+            Happened::ErrorCharged { attempt, class, detail: detail.clone(), owner: owner.clone() };
         let errors = self.record.consecutive_errors.saturating_add(1);
+        let threshold = self.parameters.site_error_threshold.max(1);
+        let mut events = vec![charged];
         if probing {
-            // One job alone does not keep others away for longer and longer.
-            let trips = self.record.breaker.trips().saturating_add(u32::from(!has_erred));
-            let kind = NotificationKind::ProbeFailed;
-            events.extend(self.open(kind, trips, errors, Some(&detail), jitter));
-        } else if self.record.breaker == Breaker::Closed
-            && errors >= self.parameters.site_error_threshold.max(1)
-        {
-            let kind = NotificationKind::Unusable;
-            events.extend(self.open(kind, 1, errors, Some(&detail), jitter));
+            events.extend(self.probe_failed(owner.as_ref(), has_erred, errors, &detail, jitter));
+        } else if self.record.breaker == Breaker::Closed && errors >= threshold {
+            // One error is enough where nobody asks for a second.
+            let looks = threshold > 1 && self.parameters.tells_owners_apart;
+            match accused.filter(|_| looks) {
+                Some(owner) => events.extend(owners::want_probe(self.record, owner)),
+                None => {
+                    let kind = NotificationKind::Unusable;
+                    events.extend(self.open(kind, 1, errors, Some(&detail), jitter));
+                }
+            }
         }
+        events
+    }
+
+    /// A job that tried the site out failed. One owner alone does not keep others away for longer
+    /// and longer, and makes room for those who may do better.
+    fn probe_failed(
+        &self,
+        owner: Option<&KeyName>,
+        has_erred: bool,
+        errors: u32,
+        detail: &Arc<str>,
+        jitter: PerMillion,
+    ) -> Vec<Happened> {
+        let owner = owner.filter(|_| self.parameters.tells_owners_apart);
+        let again = has_erred || (owner.is_some() && self.record.reopened_by.as_ref() == owner);
+        let trips = self.record.breaker.trips().saturating_add(u32::from(!again));
+        let kind = NotificationKind::ProbeFailed;
+        let mut events = self.open(kind, trips, errors, Some(detail), jitter);
+        events.extend(
+            owner.map(|owner| {
+                owners::keep_off(self.record, self.parameters, owner, jitter, self.now)
+            }),
+        );
+        events
+    }
+
+    /// A probe of our own that fails tells that it is the site; else it is not, or nobody knows.
+    fn own_probe_over(
+        &self,
+        number: Attempt,
+        outcome: ProbeOutcome,
+        detail: &Arc<str>,
+        jitter: PerMillion,
+    ) -> Vec<Happened> {
+        let Some(probe) = self.record.own_probe.as_ref().filter(|own| own.number == number) else {
+            return Vec::new();
+        };
+        if outcome != ProbeOutcome::Failed {
+            return owners::site_is_well(self.record, self.parameters, outcome, jitter, self.now);
+        }
+        let errors = self.record.consecutive_errors;
+        let why = owners::told_of(probe, detail);
+        let mut events = vec![Happened::OwnProbeEnded { number, outcome }];
+        events.extend(self.open(NotificationKind::Unusable, 1, errors, Some(&why), jitter));
         events
     }
 
@@ -126,10 +181,19 @@ impl Desk<'_> {
         if probing {
             events.extend(self.probe_succeeded(attempt));
         }
+        // The site works: nobody needs to find out any more.
+        let (outcome, jitter) = (ProbeOutcome::Succeeded, PerMillion(0));
+        events.extend(owners::site_is_well(
+            self.record,
+            self.parameters,
+            outcome,
+            jitter,
+            self.now,
+        ));
         events
     }
 
-    fn start_probe(&self, probe: AttemptId, may_probe: bool) -> Decided {
+    fn start_probe(&self, probe: AttemptId, owner: Option<&KeyName>, may_probe: bool) -> Decided {
         if let Some(forced) = self.record.forced_at(self.now) {
             return if forced.usable {
                 Ok(Vec::new())
@@ -137,9 +201,14 @@ impl Desk<'_> {
                 Err(Rejection::ForcedUnusable { until: forced.until })
             };
         }
+        if self.is_probing(probe) {
+            return Ok(Vec::new());
+        }
+        if let Some(ban) = owner.and_then(|owner| self.record.ban_of(owner, self.now)) {
+            return Err(Rejection::Banned(ban));
+        }
         match &self.record.breaker {
             Breaker::Closed => Ok(Vec::new()),
-            Breaker::HalfOpen { running, .. } if running.contains(&probe) => Ok(Vec::new()),
             // The components of one job are one probe.
             Breaker::HalfOpen { running, .. } if running.iter().any(|r| r.job == probe.job) => {
                 Ok(vec![Happened::ProbeStarted { probe }])

@@ -1,5 +1,6 @@
 //! What a site's record asks the shell to do, and when to look again.
 
+use crate::site::owners::OwnProbe;
 use crate::site::state::{Breaker, Notification, SiteRecord};
 use crate::units::Timestamp;
 
@@ -17,7 +18,8 @@ pub fn due(record: &SiteRecord) -> Vec<SiteEffect> {
 }
 
 /// When the site's availability next changes by the clock alone: a probe is allowed,
-/// or allowed to any job, a window opens or closes, an operator's verdict expires.
+/// or allowed to any job, a window opens or closes, an operator's verdict expires, an owner's jobs
+/// may come back.
 pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
     let probe = match &record.breaker {
         Breaker::Open { probe_at, .. } => Some(*probe_at),
@@ -28,5 +30,8 @@ pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
     let windows = record.operator.windows.iter().flat_map(|window| [window.from, window.until]);
     // Jobs that name one which is over are told so.
     let shared = record.shared.iter().filter_map(|shared| Some(shared.lease()?.to));
-    probe.chain(forced).chain(windows).chain(shared).filter(|wake| now < *wake).min()
+    let returns = record.kept_off.iter().map(|kept_off| kept_off.until);
+    let given_up = record.own_probe.iter().map(OwnProbe::given_up_at);
+    let owners = returns.chain(given_up);
+    probe.chain(forced).chain(windows).chain(shared).chain(owners).filter(|wake| now < *wake).min()
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ids::KeyName;
+use crate::ids::{Attempt, KeyName};
 use crate::reserve::{Outcome, Serial};
+use crate::site::command::ProbeOutcome;
 use crate::site::failure::FailureClass;
 use crate::site::shared::{SharedEnd, SharedWish};
 use crate::site::state::{AttemptId, Notification, NotificationId};
@@ -31,6 +32,8 @@ pub enum Happened {
         class: FailureClass,
         /// What happened.
         detail: Arc<str>,
+        /// Whose job it was, if that is known.
+        owner: Option<KeyName>,
     },
     /// An error was not charged: the fault was ours, or another error of its job is charged.
     ErrorExcused {
@@ -65,6 +68,30 @@ pub enum Happened {
     },
     /// Enough probes succeeded.
     BreakerClosed,
+    /// So many errors in a row would open the breaker, but are all of one owner's jobs: a probe of
+    /// our own decides.
+    OwnProbeWanted {
+        /// Its number.
+        number: Attempt,
+        /// Whose jobs they are.
+        owner: KeyName,
+    },
+    /// That probe is over, or nobody needs it any more.
+    OwnProbeEnded {
+        /// Its number.
+        number: Attempt,
+        /// What it told.
+        outcome: ProbeOutcome,
+    },
+    /// Jobs of one owner stay away for a while.
+    OwnerKeptOff {
+        /// Whose.
+        owner: KeyName,
+        /// They may go there again from then on.
+        until: Timestamp,
+        /// How often in a row that was so.
+        times: u32,
+    },
     /// An operator empties the site.
     DrainOrdered {
         /// By which key.
@@ -221,6 +248,9 @@ impl Happened {
             Happened::ProbeStarted { .. } => "ProbeStarted",
             Happened::ProbeEnded { .. } => "ProbeEnded",
             Happened::BreakerClosed => "BreakerClosed",
+            Happened::OwnProbeWanted { .. } => "OwnProbeWanted",
+            Happened::OwnProbeEnded { .. } => "OwnProbeEnded",
+            Happened::OwnerKeptOff { .. } => "OwnerKeptOff",
             Happened::DrainOrdered { .. } => "DrainOrdered",
             Happened::DrainLifted { .. } => "DrainLifted",
             Happened::FreezeOrdered { .. } => "FreezeOrdered",

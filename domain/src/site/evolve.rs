@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use crate::ids::KeyName;
+use crate::site::command::ProbeOutcome;
 use crate::site::event::{Happened, SiteEvent};
+use crate::site::owners::{self, KeptOff, OwnProbe};
 use crate::site::shared;
 use crate::site::state::{
     AttemptId, Breaker, ErrorDetail, Forced, MAX_OWED, Notification, Order, RECENT_ERRORS,
@@ -15,7 +17,8 @@ use crate::units::Timestamp;
 pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
     let at = event.at;
     match &event.what {
-        Happened::ErrorCharged { attempt, class, detail } => {
+        Happened::ErrorCharged { attempt, class, detail, owner } => {
+            record.accused = record.accused_with(owner.as_ref());
             record.consecutive_errors = record.consecutive_errors.saturating_add(1);
             remember(record, *attempt);
             if !record.has_erred(attempt.job) {
@@ -36,6 +39,8 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
                 record.erring_jobs.clear();
             }
             record.breaker = Breaker::Open { since: at, probe_at: *probe_at, trips: *trips };
+            // It has been decided without it.
+            record.own_probe = None;
         }
         Happened::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
         Happened::ProbeEnded { probe, allowed, .. } => {
@@ -48,7 +53,27 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
         Happened::ErrorsReset { by } => {
             record.breaker = Breaker::Closed;
             forget_errors(record);
+            record.own_probe = None;
+            record.kept_off.clear();
             record.operator.reset = Some(order(by, at));
+        }
+        Happened::OwnProbeWanted { number, owner } => {
+            record.last_own_probe = *number;
+            record.own_probe = Some(OwnProbe { number: *number, owner: owner.clone(), since: at });
+        }
+        Happened::OwnProbeEnded { outcome, .. } => {
+            record.own_probe = None;
+            if *outcome == ProbeOutcome::Succeeded {
+                forget_errors(record);
+            }
+        }
+        Happened::OwnerKeptOff { owner, until, times } => {
+            // While the breaker is open it was that owner's job that failed the probe.
+            if record.breaker != Breaker::Closed {
+                record.reopened_by = Some(owner.clone());
+            }
+            let (owner, until, times) = (owner.clone(), *until, *times);
+            owners::note(&mut record.kept_off, KeptOff { owner, since: at, until, times });
         }
         Happened::NotificationOwed(notification) => owe(record, notification),
         Happened::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
@@ -93,6 +118,8 @@ fn end_probe(breaker: &mut Breaker, probe: AttemptId, next: u32) {
 fn forget_errors(record: &mut SiteRecord) {
     record.consecutive_errors = 0;
     record.erring_jobs.clear();
+    record.accused = None;
+    record.reopened_by = None;
 }
 
 fn order(by: &KeyName, at: Timestamp) -> Order {

@@ -14,6 +14,7 @@ pub mod event;
 pub mod evolve;
 pub mod failure;
 pub mod isolation;
+pub mod owners;
 pub mod parameters;
 pub mod shared;
 pub mod state;

@@ -7,6 +7,9 @@ use crate::units::{DurationMs, PerMillion};
 pub struct SiteParameters {
     /// Consecutive errors that open the breaker (KOALA: `site_error_threshold`); at least 1.
     pub site_error_threshold: u32,
+    /// Whether errors that are all of one owner's jobs open it only if a probe of our own fails
+    /// too. Not where all jobs are one owner's.
+    pub tells_owners_apart: bool,
     /// From the first opening to the first probe; doubles with each failed probe.
     pub probe_interval: DurationMs,
     /// Longest time to the next probe, before the spread.
@@ -25,6 +28,7 @@ impl Default for SiteParameters {
     fn default() -> Self {
         Self {
             site_error_threshold: 3,
+            tells_owners_apart: true,
             probe_interval: DurationMs::from_secs(60),
             probe_interval_max: DurationMs::from_secs(3600),
             probe_spread: PerMillion(250_000),

@@ -7,6 +7,7 @@ use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
 use crate::planted::{Bug, bug};
 use crate::reserve::Serial;
 use crate::site::failure::FailureClass;
+use crate::site::owners::{KeptOff, OwnProbe};
 use crate::site::shared::SharedReservation;
 use crate::units::{DurationMs, Timestamp};
 
@@ -32,6 +33,18 @@ pub struct SiteRecord {
     /// Jobs that have moved count and breaker since that, or since the breaker opened: a job
     /// moves them by one. Oldest first; at most [`REMEMBERED`].
     pub erring_jobs: VecDeque<JobId>,
+    /// Whose jobs all errors in the count are; `None` if they are several owners', or it is not
+    /// known.
+    pub accused: Option<KeyName>,
+    /// Whose job failed the latest probe since the breaker opened; `None` before the first.
+    pub reopened_by: Option<KeyName>,
+    /// The probe of our own that is to tell whether they are the site's.
+    pub own_probe: Option<OwnProbe>,
+    /// Number of the latest of these; 0 before the first.
+    pub last_own_probe: Attempt,
+    /// Owners whose jobs stay away, the latest last; at most
+    /// [`MAX_KEPT_OFF`](crate::site::owners::MAX_KEPT_OFF).
+    pub kept_off: Vec<KeptOff>,
     /// Whether its errors keep work away.
     pub breaker: Breaker,
     /// What operators said.
@@ -260,6 +273,11 @@ impl SiteRecord {
             site,
             consecutive_errors: 0,
             erring_jobs: VecDeque::new(),
+            accused: None,
+            reopened_by: None,
+            own_probe: None,
+            last_own_probe: Attempt(0),
+            kept_off: Vec::new(),
             breaker: Breaker::Closed,
             operator: Operator::default(),
             counted: VecDeque::new(),

@@ -14,7 +14,7 @@ use super::evidence::{self, Evidence};
 use super::leases::kept_free;
 use super::ledger::Ledger;
 use super::root::{ATTEMPTS, LIVE, Root, SPOOL, nonce};
-use super::settle::{carrying, settle};
+use super::settle::{Remembered, carrying, settle};
 use super::spawn::lrm_id;
 use super::uptime;
 use super::{LocalConfig, Shared, not_done, now, unknown};
@@ -59,7 +59,8 @@ impl Shared {
         let observe = |tag: &Tag| {
             let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
             let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
-            let seen = seen.unwrap_or_else(|| examine(&root, *tag));
+            let told = || ledger.told.get(tag).cloned();
+            let seen = seen.or_else(told).unwrap_or_else(|| examine(&root, *tag));
             (*tag, seen)
         };
         let attempts = tags.iter().map(observe).collect();
@@ -183,6 +184,7 @@ impl Shared {
         if ledger.entries.contains_key(&tag) {
             return Err(SiteError::Refused(format!("{tag} has not ended; cancel it first")));
         }
+        ledger.told.remove(&tag);
         drop(ledger);
         // A wrapper that comes late finds no parameters and ends.
         let removed = [LIVE, SPOOL, ATTEMPTS].map(|place| self.clear_away(&root, place, tag));
@@ -239,7 +241,7 @@ fn examine(root: &Root, tag: Tag) -> Observation {
         None => Ok(Observation::Absent),
         Some(evidence) => match evidence.last_word() {
             Some(last) => Ok(last),
-            None => settle(root, tag),
+            None => settle(root, tag, Remembered::default()),
         },
     });
     observed.unwrap_or_else(|error| Observation::Unknown(error.to_string()))

@@ -1,6 +1,7 @@
 //! One attempt that holds resources, as it was seen last.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use super::bell::Bell;
 use super::evidence::{self, Evidence};
 use super::process::Process;
 use super::root::{ATTEMPTS, LIVE, Root};
-use super::settle::{kill_all, settle};
+use super::settle::{Remembered, WrapperEnd, kill_all, settle};
 use crate::port::{GateState, Observation};
 use crate::wrapper::parameters::{end, line};
 use crate::wrapper::state::complete_lines;
@@ -24,6 +25,8 @@ use crate::wrapper::state::complete_lines;
 const UNSTARTED_KEPT: Duration = Duration::from_secs(10);
 /// How long the wrapper may be late in ending its payload.
 const OVERRUN: DurationMs = DurationMs(30_000);
+/// Between two looks whether a wrapper can still do its work.
+const SEES_TO_WRAPPER: Duration = Duration::from_secs(1);
 
 /// One attempt that holds resources.
 #[derive(Debug)]
@@ -45,10 +48,14 @@ pub(super) struct Entry {
     pub(super) seen: Observation,
     /// The gate was opened.
     pub(super) opened: bool,
-    /// Since when we have seen its payload run.
+    /// Since when we know that its payload was let in.
     seen_running: Option<Instant>,
     /// Since when neither it nor a process of it has been found.
     without_process: Option<Instant>,
+    /// When it was looked last whether its wrapper can still do its work.
+    seen_to: Option<Instant>,
+    /// It was killed because its payload outran its wall time.
+    overran: bool,
 }
 
 /// What is known of an attempt's wrapper.
@@ -85,6 +92,8 @@ impl Entry {
             opened: false,
             seen_running: None,
             without_process: None,
+            seen_to: None,
+            overran: false,
         }
     }
 
@@ -185,9 +194,11 @@ impl Entry {
         tag: Tag,
         wrapper_ended: bool,
         thorough: bool,
+        memory_ran_out: impl FnOnce() -> bool,
     ) -> io::Result<Look> {
         if self.wrapper_ended(wrapper_ended)? {
-            return settle(root, tag).map(|last| self.ended_as(last));
+            let known = self.remembered(memory_ran_out)?;
+            return settle(root, tag, known).map(|last| self.ended_as(last));
         }
         if !self.has_news(root, tag, thorough)? {
             return self.end_overrun(root, tag);
@@ -196,6 +207,25 @@ impl Entry {
         self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
         let before = std::mem::replace(&mut self.seen, evidence.standing());
         Ok(if before == self.seen { Look::Same } else { Look::Changed })
+    }
+
+    /// What was seen of it, for whoever finds no last word.
+    fn remembered(&mut self, memory_ran_out: impl FnOnce() -> bool) -> io::Result<Remembered> {
+        let status = match &mut self.child {
+            Some(child) => child.try_wait()?,
+            None => None,
+        };
+        let wrapper = status.map(|status| match status.signal() {
+            Some(_) => WrapperEnd::Killed,
+            None => WrapperEnd::Exited,
+        });
+        Ok(Remembered {
+            witnessed: self.child.is_some() || matches!(self.wrapper, Wrapper::Known(_)),
+            began: self.opened || matches!(self.seen, Observation::Begun(_)),
+            wrapper,
+            memory_ran_out: wrapper != Some(WrapperEnd::Exited) && memory_ran_out(),
+            overran: self.overran,
+        })
     }
 
     fn ended_as(&mut self, last: Observation) -> Look {
@@ -208,13 +238,34 @@ impl Entry {
         }
     }
 
+    /// A payload may stop its wrapper, which would then see neither its end nor its time, or
+    /// remove the directory into which that is to write how it ended: then it is ended.
+    fn see_to_wrapper(&mut self, root: &Root, tag: Tag, since: Instant) -> io::Result<()> {
+        let due = match self.seen_to {
+            Some(before) => before + SEES_TO_WRAPPER,
+            None => since + SEES_TO_WRAPPER / 4,
+        };
+        if Instant::now() < due {
+            return Ok(());
+        }
+        self.seen_to = Some(Instant::now());
+        self.wrapper().into_iter().for_each(|wrapper| wrapper.resume_if_stopped());
+        if !root.exists(&format!("{ATTEMPTS}/{tag}"))? && root.exists(ATTEMPTS)? {
+            kill_all(root, tag)?;
+        }
+        Ok(())
+    }
+
     /// A wrapper that does not end its payload in time (stopped, for instance) is ended
     /// itself. Measured since we saw it run, so that nobody who sets a clock ends it.
     fn end_overrun(&mut self, root: &Root, tag: Tag) -> io::Result<Look> {
-        if matches!(self.seen, Observation::Begun(_)) {
+        // A payload that was let in may have hidden that it began.
+        if self.opened || matches!(self.seen, Observation::Begun(_)) {
             let since = *self.seen_running.get_or_insert_with(Instant::now);
+            self.see_to_wrapper(root, tag, since)?;
             let longest = self.longest.0.saturating_add(OVERRUN.0);
             if since.elapsed() > Duration::from_millis(longest) {
+                self.overran = true;
                 kill_all(root, tag)?;
             }
         }

@@ -41,7 +41,8 @@ impl Process {
     /// It could not be found out, which is not the same as gone.
     pub(super) fn named(name: &ProcessName) -> io::Result<Option<Self>> {
         let Some(process) = Self::of_pid(name.pid)? else { return Ok(None) };
-        Ok((stat(name.pid)? == Some((true, name.start))).then_some(process))
+        let is_it = stat(name.pid)?.is_some_and(|stat| stat.lives && stat.start == name.start);
+        Ok(is_it.then_some(process))
     }
 
     /// A child that was not waited for, so that its number is its own.
@@ -70,6 +71,15 @@ impl Process {
         let _ = pidfd_send_signal(&self.handle, signal);
     }
 
+    /// Has it go on if somebody has stopped it.
+    pub(super) fn resume_if_stopped(&self) {
+        let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
+        // Another process of the same number is not signalled.
+        if stat(pid).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_stopped)) {
+            self.signal(Signal::CONT);
+        }
+    }
+
     /// Sends a signal to the group that it leads, if it lives: then the group's number is its own.
     pub(super) fn signal_group(&self, signal: Signal) {
         if !self.ended() {
@@ -94,15 +104,23 @@ pub(super) fn ended(processes: &[&Process], pause: Duration, wake: Option<&Owned
     watched.iter().take(processes.len()).map(|fd| !fd.revents().is_empty()).collect()
 }
 
+/// What the kernel says of a process.
+struct Stat {
+    lives: bool,
+    is_stopped: bool,
+    start: u64,
+}
+
 /// Whether a process lives, and when it started; `None` if there is none.
-fn stat(pid: u32) -> io::Result<Option<(bool, u64)>> {
+fn stat(pid: u32) -> io::Result<Option<Stat>> {
     let Some(text) = proc_file(&format!("/proc/{pid}/stat"))? else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
     // The name of the program, in parentheses, may contain anything.
     let parsed = text.rsplit_once(") ").and_then(|(_, rest)| {
         let mut fields = rest.split(' ');
         let state = fields.next()?;
-        Some((!matches!(state, "Z" | "X" | "x"), fields.nth(18)?.parse().ok()?))
+        let (lives, is_stopped) = (!matches!(state, "Z" | "X" | "x"), state == "T");
+        Some(Stat { lives, is_stopped, start: fields.nth(18)?.parse().ok()? })
     });
     parsed.map(Some).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat has no start time"))

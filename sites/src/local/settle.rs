@@ -11,8 +11,8 @@ use super::entry::Wrapper;
 use super::evidence::{self, Evidence};
 use super::process::{self, Process};
 use super::root::{ATTEMPTS, Root, SPOOL};
-use crate::port::Observation;
-use crate::verdict::{Word, verdict};
+use crate::port::{EndedBySite, Observation};
+use crate::verdict::{Left, Word, verdict};
 use crate::wrapper::evidence::observed;
 use crate::wrapper::parameters::{end, line};
 
@@ -33,7 +33,7 @@ pub(super) fn find_wrapper(root: &Root, tag: Tag) -> io::Result<Option<Wrapper>>
 
 /// The last word on an attempt whose wrapper has ended: what it left, or that
 /// it vanished. Its other processes are ended first, so that nothing changes afterwards.
-pub(super) fn settle(root: &Root, tag: Tag) -> io::Result<Observation> {
+pub(super) fn settle(root: &Root, tag: Tag, known: Remembered) -> io::Result<Observation> {
     let before = Evidence::collect(root, tag)?;
     if let Some(last) = before.as_ref().and_then(Evidence::last_word) {
         return Ok(last);
@@ -45,17 +45,90 @@ pub(super) fn settle(root: &Root, tag: Tag) -> io::Result<Observation> {
     }
     match Evidence::collect(root, tag)? {
         Some(evidence) => {
-            let verdict = verdict(Word::Completed, evidence.left(), true);
-            Ok(observed(verdict, Some(&evidence), || {
-                "its wrapper was killed or crashed".to_owned()
-            }))
+            let left = known.corrected(evidence.left());
+            let verdict = verdict(known.word(&evidence), left, true);
+            Ok(observed(verdict, Some(&evidence), || known.said().to_owned()))
         }
+        // Whoever had it removed while the root is well ran in it.
+        None if known.began && root.exists(ATTEMPTS)? => Ok(Observation::Ended {
+            began: true,
+            why: EndedBySite::Spoiled,
+            detail: "its directory was removed while its payload ran".to_owned(),
+        }),
         None => match last_of_log(root, tag)? {
             Some(log) => record_early_end(root, tag, &log),
             // It wrote nothing anywhere: perhaps whoever was to start it died just before.
             None => Ok(Observation::Absent),
         },
     }
+}
+
+/// What was seen of an attempt while it went on: files can be altered, what was seen cannot.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Remembered {
+    /// Its wrapper was seen to live in this life of ours: who finds it dead at a start does not
+    /// know what else died then.
+    pub(super) witnessed: bool,
+    /// Its gate was opened.
+    pub(super) began: bool,
+    /// How its wrapper ended, if it was our child.
+    pub(super) wrapper: Option<WrapperEnd>,
+    /// Since it was started this machine ran out of memory, and killed somebody for it.
+    pub(super) memory_ran_out: bool,
+    /// It was killed by us, because its payload outran its wall time.
+    pub(super) overran: bool,
+}
+
+/// How a wrapper ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WrapperEnd {
+    /// A signal ended it.
+    Killed,
+    /// It ended by itself.
+    Exited,
+}
+
+impl Remembered {
+    /// One that was killed wrote no more, whatever is found in its name.
+    fn corrected(self, left: Left) -> Left {
+        match left {
+            Left::AtGate | Left::Trouble
+                if self.began && self.wrapper == Some(WrapperEnd::Killed) =>
+            {
+                Left::Begun
+            }
+            left => left,
+        }
+    }
+
+    /// What a batch system would say of it: whether this machine is well.
+    fn word(self, evidence: &Evidence) -> Word {
+        let boot = evidence.ready.as_ref().map(|(ready, _)| ready.boot.as_str());
+        let was_restarted = boot.is_some_and(|boot| boot != process::boot_id());
+        // A wrapper that ended by itself without a last word could not write it, and which of all
+        // processes a machine without memory killed is not known.
+        let could_not_write = self.wrapper == Some(WrapperEnd::Exited);
+        let is_known = self.witnessed && !was_restarted && !could_not_write && !self.memory_ran_out;
+        if is_known || self.overran { Word::Completed } else { Word::Forgotten }
+    }
+
+    fn said(self) -> &'static str {
+        match self.wrapper {
+            _ if self.overran => {
+                "it ran on after its wall time, and its wrapper, stopped or hung, did not end it"
+            }
+            _ if self.memory_ran_out => "this machine ran out of memory; its wrapper is gone",
+            Some(WrapperEnd::Exited) => "its wrapper could not write how it ended",
+            Some(WrapperEnd::Killed) | None => "its wrapper was killed or crashed",
+        }
+    }
+}
+
+/// How many processes this machine has killed because it ran out of memory; `None` where it
+/// does not tell.
+pub(super) fn killed_for_memory() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/vmstat").ok()?;
+    told.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
 /// The last line that a wrapper wrote to its log, if any.

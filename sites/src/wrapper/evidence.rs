@@ -36,6 +36,8 @@ pub(crate) struct Evidence {
     pub(crate) trouble: Option<String>,
     /// A state file is not what its wrapper made.
     pub(crate) spoiled: bool,
+    /// Its wrapper could not write how it ended.
+    pub(crate) is_cut: bool,
 }
 
 impl Evidence {
@@ -52,17 +54,24 @@ impl Evidence {
         let replaced = all.iter().any(|found| matches!(found, Some(Found::Spoiled)));
         let sealed = |bytes: &[u8], tag| state::exit(bytes, tag, seal);
         let decided = |bytes: &[u8], tag| state::decision(bytes, tag, seal);
+        // An `exit` that was opened and not written: its disk is full.
+        let is_cut = matches!(&exit, Some(Found::File(bytes, _)) if bytes.is_empty());
         // Written whole, and not by who should have.
         let forged = is_forged(tag, &exit, |bytes| sealed(bytes, tag).is_some())
             || is_forged(tag, &decision, |bytes| decided(bytes, tag).is_some());
+        let perhaps_begun = begun.is_some();
+        let begun_at = read(tag, begun, state::begun);
+        let why = read(tag, trouble, state::trouble).map(|(why, _)| why);
         Ok(Self {
-            spoiled: replaced || forged,
+            // No wrapper has trouble to start what has begun.
+            spoiled: replaced || forged || (why.is_some() && begun_at.is_some()),
+            is_cut,
             ready: read(tag, ready, state::ready),
             decision: read(tag, decision, decided),
-            perhaps_begun: begun.is_some(),
-            begun: read(tag, begun, state::begun),
+            perhaps_begun,
+            begun: begun_at,
             exit: read(tag, exit, sealed),
-            trouble: read(tag, trouble, state::trouble).map(|(why, _)| why),
+            trouble: why,
         })
     }
 
@@ -78,7 +87,7 @@ impl Evidence {
             Some((ExitCause::TooLate, _)) => Left::TooLate,
             None if matches!(self.decision, Some((GateState::Voided, _))) => Left::Void,
             None if self.spoiled => Left::Spoiled,
-            None if self.trouble.is_some() => Left::Trouble,
+            None if self.trouble.is_some() || self.is_cut => Left::Trouble,
             None if self.perhaps_begun => Left::Begun,
             None => Left::AtGate,
         }

@@ -459,6 +459,8 @@ finish() {
         "$1" "$((now - opened))" "$exit_word" "$tag" > exit; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || exit 74
+        # Not there for some seconds: it was removed, and comes no more.
+        [ "$tries" -gt 55 ] || [ -d "$attempt" ] || exit 74
         clear_way
         sleep 1
     done

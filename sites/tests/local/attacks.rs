@@ -147,3 +147,48 @@ async fn await_that(holds: impl Fn() -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+const FORGED_TROUBLE: &str = r"printf 'why no disk\nend %s\n' $COSPAN_TAG > ../trouble";
+
+/// No wrapper is left to tell how they ended, and it is not the site's doing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
+    let forges = format!("{FORGED_TROUBLE}; kill -KILL $PPID; sleep 300");
+    let deeds = [
+        ("kill -KILL $PPID; sleep 300", EndedBySite::WrapperKilled),
+        (
+            "rm ../ready ../begun ../decision; kill -KILL $PPID; sleep 300",
+            EndedBySite::WrapperKilled,
+        ),
+        (": > ../exit; kill -KILL $PPID; sleep 300", EndedBySite::WrapperKilled),
+        (&forges, EndedBySite::Spoiled),
+        ("rm -rf $COSPAN_ATTEMPT_DIR; kill -KILL $PPID; sleep 300", EndedBySite::Spoiled),
+        ("rm -rf $COSPAN_ATTEMPT_DIR; exit 1", EndedBySite::Spoiled),
+        ("rm -rf $COSPAN_ATTEMPT_DIR; sleep 300", EndedBySite::Spoiled),
+        ("mv $COSPAN_ATTEMPT_DIR ../../../away; kill -KILL $PPID; sleep 300", EndedBySite::Spoiled),
+    ];
+    for (deed, expected) in deeds {
+        let fixture = LocalSiteFixture::new();
+        start(&*fixture.site, &order(tag(1), script(&format!("sleep 0.1; {deed}")))).await;
+        let over = |seen: &Observation| {
+            matches!(seen, Observation::Ended { .. } | Observation::Vanished { .. })
+        };
+        for _ in 0..3 {
+            let seen = await_seen(&*fixture.site, tag(1), over).await;
+            let Observation::Ended { why, .. } = seen else { panic!("after {deed:?}: {seen:?}") };
+            assert_eq!(why, expected, "after {deed:?}");
+        }
+        assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
+        await_idle(&*fixture.site, 8).await;
+        fixture.site.remove_attempt(tag(1)).await.unwrap();
+        assert_eq!(await_seen(&*fixture.site, tag(1), |_| true).await, Observation::Absent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrapper_that_its_payload_stopped_goes_on() {
+    let fixture = LocalSiteFixture::new();
+    start(&*fixture.site, &order(tag(1), script("kill -STOP $PPID; exit 3"))).await;
+    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
+    await_idle(&*fixture.site, 8).await;
+}

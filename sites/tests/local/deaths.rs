@@ -6,7 +6,7 @@ use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, bring_to_gate, order,
     printed, script, start, tag,
 };
-use cospan_sites::port::{Attempts, ExitCause, Observation, Site};
+use cospan_sites::port::{Attempts, EndedBySite, ExitCause, Observation, Site};
 use rustix::process::Signal;
 
 use crate::support::{LocalSiteFixture, pid_in, processes_naming, signal};
@@ -38,13 +38,15 @@ async fn a_wrapper_killed_at_the_gate_is_seen_to_have_vanished_before_it_began()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_payload_of_a_killed_wrapper_is_ended_before_it_is_called_vanished() {
+async fn the_payload_of_a_killed_wrapper_is_ended_before_its_end_is_told() {
     let fixture = LocalSiteFixture::new();
     start(&*fixture.site, &order(tag(1), script(WAITS))).await;
     await_printed(&*fixture.site, tag(1), "begun").await;
     signal(pid_in(&fixture, tag(1), "ready"), Signal::KILL);
-    let seen = await_seen(&*fixture.site, tag(1), is_vanished).await;
-    assert!(matches!(seen, Observation::Vanished { began: true, .. }), "{seen:?}");
+    let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
+    let seen = await_seen(&*fixture.site, tag(1), over).await;
+    let why = EndedBySite::WrapperKilled;
+    assert!(matches!(seen, Observation::Ended { began: true, why: w, .. } if w == why), "{seen:?}");
     assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
     await_idle(&*fixture.site, 8).await;
 }

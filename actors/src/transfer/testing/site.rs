@@ -1,7 +1,7 @@
 //! A site that lives in memory and follows the runtime's clock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,11 +10,11 @@ use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::place::FilePlace;
-use cospan_domain::units::{Bytes, DurationUs};
+use cospan_domain::units::{Bytes, DurationUs, Timestamp};
 use cospan_sites::port::{
-    AttemptOrder, Attempts, Capabilities, CopyBlame, CopyOrder, CopyStatus, Files, Gate,
-    GateDecision, GateState, Inspected, Observation, Piece, Readable, Silence, Site,
-    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    AtGate, AttemptOrder, Attempts, Capabilities, CopyBlame, CopyOrder, CopyStatus, Exit,
+    ExitCause, Files, Gate, GateDecision, GateState, Inspected, Observation, Piece, Readable,
+    Silence, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -31,6 +31,8 @@ pub(crate) struct Inside {
     pub(crate) half_silent: bool,
     /// Nobody but us uses it.
     pub(crate) ours_alone: bool,
+    /// Payloads that do nothing run here; without it every submission is refused.
+    pub(crate) runs: bool,
     /// Its processors, all idle.
     pub(crate) processors: u32,
     /// Whom jobs ask here that do not say it themselves.
@@ -93,6 +95,7 @@ impl FakeSite {
             half_silent: false,
             ours_alone: false,
             hung: 0,
+            runs: false,
             processors: 0,
             lane: None,
             round_trips: BTreeMap::new(),
@@ -184,8 +187,15 @@ impl Attempts for FakeSite {
         })
     }
 
-    async fn submit(&self, _: &AttemptOrder) -> Result<Submitted, SiteError> {
-        Err(SiteError::Refused("it keeps files only".into()))
+    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        let mut inside = self.answering()?;
+        if !inside.runs {
+            return Err(SiteError::Refused("it keeps files only".into()));
+        }
+        let (host, at) = (Arc::from("n1"), Timestamp(1));
+        let at_gate = AtGate { host, since: at, held_at: at };
+        inside.attempts.insert(order.tag, Observation::Ready(at_gate));
+        Ok(Submitted { lrm_id: LrmId::new("7").expect("a number") })
     }
 
     async fn find_by_tag(&self, _: Tag) -> Result<TagLookup, SiteError> {
@@ -221,6 +231,11 @@ impl Gate for FakeSite {
         match what {
             GateDecision::Go(_) => {
                 inside.opened.push(tag);
+                if inside.runs {
+                    let (cause, at) = (ExitCause::Code(0), Timestamp(2));
+                    let exit = Exit { cause, began_at: at, ended_at: at };
+                    inside.attempts.insert(tag, Observation::Exited(exit));
+                }
                 Ok(GateState::Opened)
             }
             GateDecision::Void if inside.left.contains_key(&tag) => Ok(GateState::Voided),

@@ -82,6 +82,7 @@ const ALL: [(u64, &str, Play); 29] = [
     (31, "verdicts", verdicts::wrong),
     (32, "gates", gates::wrong),
     (33, "promises", promises::wrong),
+    (40, "accused", probes::accused),
 ];
 
 /// What scenes with numbers drawn from `seed` show otherwise than was worked out.

@@ -1,8 +1,10 @@
 //! Errors of a site pile up until it is unusable. It is tried out when its time has come, with
 //! as many jobs at once as are allowed, and is usable again when these have succeeded.
 
-use anyhow::Result;
-use cospan_actors::api::command::Ask;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use cospan_actors::api::command::{ApiAnswer, Ask, Submission};
 use cospan_domain::ids::JobId;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
@@ -75,8 +77,18 @@ fn errors(scene: &Scene) -> Result<u32> {
     Ok(record.map_or(0, |record| record.consecutive_errors))
 }
 
+/// Two users by turns: errors of one alone would be looked into first.
 async fn submit(scene: &Scene, time: DurationMs) -> Result<JobId> {
-    scene.submit(job(&[1], time, time, 0)?).await
+    let key = if scene.metrics().jobs_submitted.get() % 2 == 0 { "alice" } else { "bob" };
+    submit_as(scene, key, time).await
+}
+
+async fn submit_as(scene: &Scene, key: &str, time: DurationMs) -> Result<JobId> {
+    let submission = Submission::of(Arc::new(job(&[1], time, time, 0)?));
+    match scene.ask_as(key, Ask::Submit(vec![submission])).await? {
+        ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
+        other => bail!("a submission came to {other:?}"),
+    }
 }
 
 async fn run(scene: &Scene, time: DurationMs) -> Result<()> {
@@ -90,6 +102,49 @@ async fn run(scene: &Scene, time: DurationMs) -> Result<()> {
 async fn fail(scene: &Scene) -> Result<Timestamp> {
     let id = submit(scene, LONG).await?;
     lose(scene, id).await
+}
+
+/// The jobs of one user are lost one after the other. A probe of our own is sent at once: it finds
+/// the site well, and only that user's jobs stay away.
+pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
+    let mut stage = Stage::of(&[4], chance.random())?;
+    let settings = &mut stage.settings;
+    let threshold = chance.random_range(2..=4);
+    settings.site.site_error_threshold = threshold;
+    settings.site.probe_interval = DurationMs(chance.random_range(5_000..=60_000));
+    settings.site.probe_spread = PerMillion(0);
+    settings.information_expiry = DurationMs::from_secs(7_200);
+    let interval = settings.site.probe_interval;
+    stage.play(move |scene| async move {
+        for _ in 0..threshold {
+            let id = submit_as(&scene, "mallory", LONG).await?;
+            lose(&scene, id).await?;
+            scene.shows("usable", 0, "usable")?;
+        }
+        let sent_at = scene.now();
+        let told = scene.until(DurationMs(4_000), |scene| kept_off(scene).is_some()).await?;
+        scene.same("errors in a row", errors(&scene)?, 0);
+        scene.same("told", sent(&scene), 0);
+        let until = kept_off(&scene).unwrap_or_default();
+        scene.check(told + interval >= until && until >= sent_at + interval, || {
+            format!("they stay away until {}", until.0)
+        });
+        let waits = submit_as(&scene, "mallory", SHORT).await?;
+        let goes = submit_as(&scene, "alice", SHORT).await?;
+        scene.ended(goes).await?;
+        scene.check(scene.now() < until, || "another user's job waited".into());
+        scene.shows("usable", 0, "usable")?;
+        scene.ended(waits).await?;
+        let placed_at = scene.told_at(waits, "JobPlaced")?;
+        scene.check(placed_at >= until, || format!("it came back at {}", placed_at.0));
+        Ok(())
+    })
+}
+
+/// When the jobs of the one user may go to the site again, once that is known.
+fn kept_off(scene: &Scene) -> Option<Timestamp> {
+    let record = scene.plane_run.plane.view().sites.get(&site_name(0).ok()?).cloned()?;
+    record.kept_off.first().map(|kept_off| kept_off.until)
 }
 
 async fn lose(scene: &Scene, id: JobId) -> Result<Timestamp> {

@@ -11,6 +11,9 @@ use crate::job::event::Happened;
 use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Job, Phase};
 use crate::planted::{Bug, bug};
 
+/// A job that sites have lost so often is not tried again.
+pub const MAX_SITE_ERRORS: u32 = 100;
+
 /// Charges the site of a component with an error, until its record has it.
 pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
     let component = &draft.job.components[index.0 as usize];
@@ -78,6 +81,12 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
             } else {
                 requeue(parameters.site_backoff, setbacks.own_errors + 1)
             }
+        }
+        // Nothing that has ended so often everywhere is the sites' doing alone.
+        AbortCause::SiteError { component, detail } if setbacks.site_errors >= MAX_SITE_ERRORS => {
+            let name = job.name_of(*component).unwrap_or_default();
+            let times = setbacks.site_errors;
+            fail(format!("component {name}: {times} times lost at its sites, at last: {detail}"))
         }
         AbortCause::SiteError { .. }
         | AbortCause::StartMissed { .. }

@@ -15,6 +15,7 @@ mod restarts;
 mod sightings;
 mod submission;
 
+pub use abort::MAX_SITE_ERRORS;
 pub use sightings::is_news;
 pub use submission::is_last_absence;
 

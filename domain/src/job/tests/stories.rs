@@ -5,6 +5,7 @@ use crate::ids::{ComponentIndex, LrmId, TargetName};
 use crate::job::command::{
     ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
 };
+use crate::job::decide::MAX_SITE_ERRORS;
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::spec::{OnUnreachable, Priority};
 use crate::job::state::{Phase, PhaseKind};
@@ -212,6 +213,19 @@ fn a_job_that_must_not_run_twice_fails_when_its_site_loses_it() {
     world.see(0, Sighting::Vanished("gone".into()));
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Failed);
+}
+
+#[test]
+fn a_job_that_sites_lose_without_end_fails_in_the_end() {
+    let mut world = World::new(spec(1));
+    for round in 1..=MAX_SITE_ERRORS {
+        assert_eq!(world.phase(), PhaseKind::Queued, "round {round}");
+        world.run();
+        world.see(0, Sighting::Vanished("gone".into()));
+        world.record_charges();
+    }
+    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
+    assert_eq!(&**reason, "component c0: 100 times lost at its sites, at last: gone");
 }
 
 #[test]

@@ -14,6 +14,13 @@ const AN_HOUR: DurationMs = DurationMs(3_600_000);
 pub(super) struct Automaton {
     pub(super) errors: u32,
     pub(super) breaker: Breaker,
+    /// Whose jobs the errors are that are counted.
+    owners: BTreeSet<Option<KeyName>>,
+    /// Whose jobs' errors a probe of our own looks into, and its number.
+    probed: Option<(KeyName, u32)>,
+    probes: u32,
+    /// Whose job failed the last probe since it opened.
+    reopened_by: Option<KeyName>,
     /// Attempts that have told how they ended.
     known: BTreeSet<AttemptId>,
     /// Jobs that have moved it since the count was zero, or since it opened.
@@ -24,7 +31,17 @@ pub(super) struct Automaton {
 impl Automaton {
     pub(super) fn new(parameters: SiteParameters) -> Self {
         let (known, moved_by) = (BTreeSet::new(), BTreeSet::new());
-        Self { errors: 0, breaker: Breaker::Closed, known, moved_by, parameters }
+        Self {
+            errors: 0,
+            breaker: Breaker::Closed,
+            owners: BTreeSet::new(),
+            probed: None,
+            probes: 0,
+            reopened_by: None,
+            known,
+            moved_by,
+            parameters,
+        }
     }
 
     fn is_probe(&self, attempt: AttemptId) -> bool {
@@ -40,7 +57,7 @@ impl Automaton {
         now: Timestamp,
     ) -> bool {
         match command {
-            SiteCommand::RecordError { attempt, class, isolated, jitter, .. } => {
+            SiteCommand::RecordError { attempt, owner, class, isolated, jitter, .. } => {
                 // A fault of the job, or of ours, tells nothing of the site.
                 if !class.charges_site() || self.known.contains(attempt) || *isolated {
                     self.known.extend(Some(*attempt).filter(|_| class.charges_site()));
@@ -51,19 +68,28 @@ impl Automaton {
                 let moves = self.moved_by.insert(attempt.job);
                 if self.is_probe(*attempt) {
                     self.errors += 1;
-                    self.open(u32::from(moves), *jitter, now);
+                    let again = owner.is_some() && self.reopened_by == *owner;
+                    self.open(u32::from(moves && !again), *jitter, now);
+                    self.reopened_by = owner.clone().or(self.reopened_by.take());
                 } else if moves {
-                    self.errors += 1;
-                    let is_enough = self.errors >= self.parameters.site_error_threshold;
-                    if self.breaker == Breaker::Closed && is_enough {
-                        self.moved_by.clear();
-                        self.open(1, *jitter, now);
-                    }
+                    self.count(owner.as_ref(), *jitter, now);
                 } else {
                     self.is_over(*attempt);
                 }
             }
             SiteCommand::RecordSuccess { attempt } => self.success(*attempt),
+            SiteCommand::OwnProbeOver { number, outcome, jitter, .. } => {
+                if self.probed.take_if(|(_, own)| *own == number.0).is_some() {
+                    match outcome {
+                        ProbeOutcome::Failed => {
+                            self.moved_by.clear();
+                            self.open(1, *jitter, now);
+                        }
+                        ProbeOutcome::Succeeded => self.start_anew(),
+                        ProbeOutcome::Inconclusive => {}
+                    }
+                }
+            }
             SiteCommand::EndProbe { probe, outcome, jitter } if self.is_probe(*probe) => {
                 match outcome {
                     ProbeOutcome::Succeeded => self.success(*probe),
@@ -77,16 +103,45 @@ impl Automaton {
                 }
             }
             SiteCommand::Operate { what: Operation::ResetErrors, .. } => {
-                (self.errors, self.breaker) = (0, Breaker::Closed);
-                self.moved_by.clear();
+                self.breaker = Breaker::Closed;
+                self.start_anew();
             }
             // While an operator's verdict holds, nothing is a probe.
-            SiteCommand::StartProbe { probe, may_probe } => {
+            SiteCommand::StartProbe { probe, may_probe, .. } => {
                 return forced.unwrap_or_else(|| self.start(*probe, *may_probe, now));
             }
             _ => {}
         }
         true
+    }
+
+    /// One more error; so many of several owners open it, of one owner they are looked into.
+    fn count(&mut self, owner: Option<&KeyName>, jitter: PerMillion, now: Timestamp) {
+        self.errors += 1;
+        self.owners.insert(owner.cloned());
+        let is_enough = self.errors >= self.parameters.site_error_threshold;
+        if self.breaker != Breaker::Closed || !is_enough {
+            return;
+        }
+        let is_row = self.parameters.site_error_threshold > 1;
+        match owner.filter(|_| self.owners.len() == 1 && is_row) {
+            Some(owner) if self.probed.is_none() => {
+                self.probes += 1;
+                self.probed = Some((owner.clone(), self.probes));
+            }
+            Some(_) => {}
+            None => {
+                self.moved_by.clear();
+                self.probed = None;
+                self.open(1, jitter, now);
+            }
+        }
+    }
+
+    fn start_anew(&mut self) {
+        (self.errors, self.probed, self.reopened_by) = (0, None, None);
+        self.moved_by.clear();
+        self.owners.clear();
     }
 
     /// From then on it waits, twice as long each time, unless the same job says so again.
@@ -112,8 +167,7 @@ impl Automaton {
         if was_probe || self.errors > 0 {
             self.known.insert(attempt);
         }
-        self.errors = 0;
-        self.moved_by.clear();
+        self.start_anew();
         let Breaker::HalfOpen { allowed, running, .. } = &mut self.breaker else { return };
         let limit = self.parameters.probe_limit;
         // A job has succeeded when all of its components have.

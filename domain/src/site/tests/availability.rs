@@ -66,7 +66,7 @@ fn a_site_on_probation_takes_only_jobs_that_may_run_twice() {
 #[test]
 fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
     let mut bench = Bench::due_for_a_probe();
-    let once = |job| SiteCommand::StartProbe { probe: attempt(job), may_probe: false };
+    let once = |job| SiteCommand::StartProbe { probe: attempt(job), owner: None, may_probe: false };
     bench.wait_secs(3_599);
     assert_eq!(bench.tell(once(10)), Err(Rejection::OnlyRerunnable));
     assert_eq!(next_wake(&bench.record, bench.now), Some(bench.now + DurationMs::from_secs(1)));

@@ -96,6 +96,7 @@ fn an_error_told_again_and_again_counts_once() {
 fn again(job: u64, number: u32) -> SiteCommand {
     SiteCommand::RecordError {
         attempt: AttemptId { attempt: Attempt(number), ..attempt(job) },
+        owner: None,
         class: FailureClass::Site,
         detail: text("lost again"),
         isolated: false,
@@ -128,7 +129,7 @@ fn one_job_that_fails_each_probe_keeps_others_away_no_longer_than_once() {
     let mut bench = Bench::due_for_a_probe();
     for number in 2..6 {
         let probe = AttemptId { attempt: Attempt(number), ..attempt(1) };
-        bench.tell(SiteCommand::StartProbe { probe, may_probe: true }).unwrap();
+        bench.tell(SiteCommand::StartProbe { probe, owner: None, may_probe: true }).unwrap();
         bench.tell(again(1, number)).unwrap();
         assert_eq!(bench.record.breaker.trips(), 2);
         bench.wait_secs(120);
@@ -159,12 +160,13 @@ fn successes_at_a_healthy_site_are_not_written() {
 fn nothing_is_charged_while_we_are_cut_off_and_not_afterwards_either() {
     let mut bench = Bench::new();
     for job in 1..=5 {
-        let SiteCommand::RecordError { attempt, class, detail, jitter, .. } =
+        let SiteCommand::RecordError { attempt, owner, class, detail, jitter, .. } =
             error(job, FailureClass::Site)
         else {
             unreachable!()
         };
-        let told = SiteCommand::RecordError { attempt, class, detail, isolated: true, jitter };
+        let told =
+            SiteCommand::RecordError { attempt, owner, class, detail, isolated: true, jitter };
         assert_eq!(bench.names(told), ["ErrorExcused"]);
         assert!(bench.error(job).is_empty(), "the same error told again after the isolation");
     }
@@ -219,7 +221,7 @@ fn the_components_of_one_job_are_one_probe() {
     let mut bench = Bench::due_for_a_probe();
     for component in 0..3 {
         let probe = AttemptId { component: ComponentIndex(component), ..attempt(10) };
-        bench.tell(SiteCommand::StartProbe { probe, may_probe: true }).unwrap();
+        bench.tell(SiteCommand::StartProbe { probe, owner: None, may_probe: true }).unwrap();
     }
     assert_eq!(bench.start_probe(11), Err(Rejection::ProbesTaken { allowed: 1 }));
     bench.success(10);
@@ -283,7 +285,7 @@ fn no_probe_before_its_time_and_none_that_may_not_run_twice() {
     let probe_at = bench.now + DurationMs::from_secs(60);
     assert_eq!(bench.start_probe(10), Err(Rejection::NotYetProbed { errors: 3, probe_at }));
     bench.wait_secs(60);
-    let once = SiteCommand::StartProbe { probe: attempt(10), may_probe: false };
+    let once = SiteCommand::StartProbe { probe: attempt(10), owner: None, may_probe: false };
     assert_eq!(bench.tell(once), Err(Rejection::OnlyRerunnable));
 }
 
@@ -301,6 +303,7 @@ fn chance_moves_the_next_probe_within_its_spread() {
     bench.error(2);
     bench.names(SiteCommand::RecordError {
         attempt: attempt(3),
+        owner: None,
         class: FailureClass::Site,
         detail: text("lost"),
         isolated: false,
@@ -316,6 +319,7 @@ fn what_is_remembered_stays_bounded_however_bad_the_site_is() {
     for job in 0..1000 {
         bench.names(SiteCommand::RecordError {
             attempt: attempt(job),
+            owner: None,
             class: FailureClass::Site,
             detail: text(&"no space left on device\n".repeat(1000)),
             isolated: false,

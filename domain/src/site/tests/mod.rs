@@ -4,6 +4,7 @@ mod automaton;
 mod availability;
 mod breaker;
 mod operators;
+mod owners;
 mod properties;
 mod shared;
 mod together;
@@ -69,7 +70,7 @@ impl Bench {
     }
 
     fn start_probe(&mut self, job: u64) -> Result<Vec<SiteEvent>, Rejection> {
-        self.tell(SiteCommand::StartProbe { probe: attempt(job), may_probe: true })
+        self.tell(SiteCommand::StartProbe { probe: attempt(job), owner: None, may_probe: true })
     }
 
     fn operate(&mut self, what: Operation) -> Result<Vec<SiteEvent>, Rejection> {
@@ -96,6 +97,7 @@ fn key() -> KeyName {
 fn error(job: u64, class: FailureClass) -> SiteCommand {
     SiteCommand::RecordError {
         attempt: attempt(job),
+        owner: None,
         class,
         detail: text(&format!("job {job} was lost")),
         isolated: false,

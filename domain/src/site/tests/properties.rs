@@ -11,6 +11,7 @@ use crate::site::command::ProbeOutcome;
 use crate::site::contact::Contact;
 use crate::site::due::{SiteEffect, next_wake};
 use crate::site::event::Happened;
+use crate::site::owners::MAX_KEPT_OFF;
 use crate::site::state::{
     Breaker, MAX_OWED, MAX_WINDOWS, NotificationId, RECENT_ERRORS, REMEMBERED, probing_jobs,
 };
@@ -58,12 +59,22 @@ fn operations() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn commands() -> impl Strategy<Value = SiteCommand> {
-    let outcomes = prop_oneof![
+fn outcomes_of_own() -> impl Strategy<Value = ProbeOutcome> {
+    prop_oneof![
         Just(ProbeOutcome::Succeeded),
         Just(ProbeOutcome::Failed),
         Just(ProbeOutcome::Inconclusive)
-    ];
+    ]
+}
+
+/// Some are two owners', and of some nobody knows whose they are.
+pub(super) fn owner_of(job: JobId) -> Option<KeyName> {
+    let name = ["", "mallory", "mallory", "alice"][job.0 as usize % 4];
+    KeyName::new(name).ok()
+}
+
+fn commands() -> impl Strategy<Value = SiteCommand> {
+    let outcomes = outcomes_of_own();
     let classes = prop_oneof![
         3 => Just(FailureClass::Site),
         1 => prop::sample::select(&FailureClass::ALL[..]),
@@ -71,14 +82,18 @@ fn commands() -> impl Strategy<Value = SiteCommand> {
     prop_oneof![
         6 => (attempts(), classes, prop::bool::weighted(0.1), jitters()).prop_map(
             |(attempt, class, isolated, jitter)| SiteCommand::RecordError {
-                attempt, class, detail: text("lost"), isolated, jitter
+                owner: owner_of(attempt.job), attempt, class, detail: text("lost"), isolated, jitter
             }
         ),
         2 => attempts().prop_map(|attempt| SiteCommand::RecordSuccess { attempt }),
         4 => (attempts(), prop::bool::weighted(0.9))
-            .prop_map(|(probe, may_probe)| SiteCommand::StartProbe { probe, may_probe }),
+            .prop_map(|(probe, may_probe)| SiteCommand::StartProbe { probe, owner: None, may_probe }),
         2 => (attempts(), outcomes, jitters())
             .prop_map(|(probe, outcome, jitter)| SiteCommand::EndProbe { probe, outcome, jitter }),
+        3 => (0_u32..4, outcomes_of_own(), jitters()).prop_map(|(number, outcome, jitter)| {
+            let number = Attempt(number);
+            SiteCommand::OwnProbeOver { number, outcome, detail: text("lost too"), jitter }
+        }),
         1 => prop::collection::btree_set(attempts(), 0..6)
             .prop_map(|live| SiteCommand::ReconcileProbes { live }),
         2 => operations().prop_map(|what| SiteCommand::Operate { by: key(), what }),
@@ -117,10 +132,17 @@ fn check_bounds(record: &SiteRecord, parameters: &SiteParameters) {
     assert_eq!(record.counted.len(), record.counted.iter().collect::<BTreeSet<_>>().len());
     assert!(record.recent_errors.len() <= RECENT_ERRORS);
     assert!(record.owed.len() <= MAX_OWED);
+    assert!(record.kept_off.len() <= MAX_KEPT_OFF);
+    if let Some(probe) = &record.own_probe {
+        assert_eq!(record.breaker, Breaker::Closed);
+        assert_eq!(record.accused.as_ref(), Some(&probe.owner));
+        assert!(record.consecutive_errors >= parameters.site_error_threshold);
+    }
     assert!(record.operator.windows.len() <= MAX_WINDOWS);
     match &record.breaker {
         Breaker::Closed => {
-            assert!(record.consecutive_errors < parameters.site_error_threshold);
+            let is_below = record.consecutive_errors < parameters.site_error_threshold;
+            assert!(is_below || record.accused.is_some(), "errors of several owners open it");
             assert_eq!(record.erring_jobs.len(), record.consecutive_errors as usize);
         }
         Breaker::Open { since, probe_at, trips } => {
@@ -195,7 +217,8 @@ proptest! {
             let attempt = AttemptId { job: JobId(1), component, attempt: Attempt(number) };
             drop(bench.tell(if is_error {
                 let (class, jitter) = (FailureClass::Site, PerMillion(0));
-                SiteCommand::RecordError { attempt, class, detail: text("lost"), isolated, jitter }
+                let (owner, detail) = (None, text("lost"));
+                SiteCommand::RecordError { attempt, owner, class, detail, isolated, jitter }
             } else {
                 SiteCommand::RecordSuccess { attempt }
             }));

@@ -76,6 +76,7 @@ wire_enum!(
         Waited,
         StagingFull,
         Avoided,
+        OwnerKeptOff,
         NoSplit,
         NotInHistory,
         NoBandwidth,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{KeyName, ReservationName, SiteName};
 use cospan_domain::site::failure::FailureClass as DomainClass;
+use cospan_domain::site::owners;
 use cospan_domain::site::shared::{self, SharedEnd as DomainEnd, SharedStage as DomainStage};
 use cospan_domain::site::state::{self, Breaker as DomainBreaker, NotificationKind as DomainKind};
 use cospan_domain::site::together::{self, Accord as DomainAccord};
@@ -25,6 +26,19 @@ wire_struct!(SiteRecord = state::SiteRecord {
     erring_jobs: Vec<u64>,
     shared: Vec<SharedReservation>,
     last_shared: u32,
+    accused: Option<Text<KeyName>>,
+    reopened_by: Option<Text<KeyName>>,
+    own_probe: Option<OwnProbe>,
+    last_own_probe: u32,
+    kept_off: Vec<KeptOff>,
+});
+
+wire_struct!(OwnProbe = owners::OwnProbe { number: u32, owner: Text<KeyName>, since: u64 });
+wire_struct!(KeptOff = owners::KeptOff {
+    owner: Text<KeyName>,
+    since: u64,
+    until: u64,
+    times: u32,
 });
 
 wire_struct!(SharedReservation = shared::SharedReservation {

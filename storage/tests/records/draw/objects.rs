@@ -7,6 +7,7 @@ use cospan_domain::ids::{Attempt, InstanceId, JobId, KeyName, SiteName, Tag};
 use cospan_domain::reserve::{Serial, StartWindow};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::owners::{KeptOff, OwnProbe};
 use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedWish};
 use cospan_domain::site::state::{
     AttemptId, Breaker, ErrorDetail, Forced, Notification, NotificationId, NotificationKind,
@@ -129,6 +130,20 @@ impl Draw {
             notifications_dropped: self.n64(),
             shared: self.some(Self::shared),
             last_shared: Serial(self.n32()),
+            accused: self.maybe(Self::name),
+            reopened_by: self.maybe(Self::name),
+            own_probe: self.maybe(|draw| OwnProbe {
+                number: Attempt(draw.n32()),
+                owner: draw.name(),
+                since: draw.at(),
+            }),
+            last_own_probe: Attempt(self.n32()),
+            kept_off: self.some(|draw| KeptOff {
+                owner: draw.name(),
+                since: draw.at(),
+                until: draw.at(),
+                times: draw.n32(),
+            }),
         }
     }
 

@@ -1,0 +1,236 @@
+//! The probe of our own: a payload that does nothing, sent where all errors in a row are one
+//! owner's. It goes the way of every attempt, and is nobody's job.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, Round, SiteName, Tag};
+use cospan_domain::job::spec::{Executable, Program};
+use cospan_domain::site::command::{ProbeOutcome, SiteCommand};
+use cospan_domain::site::owners::{OWN_PROBE_JOB, OWN_PROBE_PATIENCE, OwnProbe};
+use cospan_domain::site::state::SiteRecord;
+use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_sites::port::{
+    AttemptOrder, Blame, CallKind, ExitCause, GateDecision, Go, Observation, Peer, Site, SiteError,
+};
+use tracing::info;
+
+use super::Cluster;
+use super::calls::outcome_label;
+use crate::metrics::Metrics;
+
+/// Its payload: every machine has it.
+const PROGRAM: &str = "true";
+/// Longer than nothing takes anywhere.
+const WALL_TIME: DurationMs = DurationMs::from_secs(60);
+/// Between two looks at it, at first and at most.
+const LOOK: DurationMs = DurationMs(100);
+const LOOK_MAX: DurationMs = DurationMs(15_000);
+/// It is looked at again after this part of the time for which it has been under way.
+const LOOK_PART: u64 = 4;
+
+/// What this life of the actor knows of the probe.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// A step of it is being taken.
+    busy: bool,
+    /// No step is taken before.
+    next_at: Timestamp,
+    /// The latest that was submitted, or perhaps was.
+    submitted: Option<Attempt>,
+}
+
+/// What a step brought.
+enum Told {
+    /// It goes on.
+    Nothing,
+    /// The site has no room for it yet, or cannot be asked: it was not submitted.
+    NotYet,
+    /// It is over.
+    Over(ProbeOutcome, String),
+}
+
+/// Whether an attempt found at a site is the probe that is under way there.
+pub(super) fn is_under_way(tag: &Tag, record: Option<&SiteRecord>) -> bool {
+    let current = record.and_then(|record| record.own_probe.as_ref());
+    tag.job == OWN_PROBE_JOB && current.is_some_and(|probe| probe.number == tag.attempt)
+}
+
+impl Cluster {
+    /// Takes the next step of the probe that the record wants, if any.
+    pub(super) fn probe_by_ourselves(&mut self, ctx: &mut Context<Self>) {
+        // What was decided meanwhile is written first; then this is called again.
+        if self.sent.busy || self.record.is_writing() || self.record.has_commands() {
+            return;
+        }
+        let Some(probe) = self.record.state().own_probe.clone() else { return };
+        let now = self.now();
+        if now >= probe.given_up_at() {
+            let why = format!("it told nothing for {OWN_PROBE_PATIENCE}");
+            return self.own_probe_over(&probe, ProbeOutcome::Inconclusive, why, ctx);
+        }
+        if now < self.sent.next_at
+            || !self.contact.contact().is_answering()
+            || self.shared.live.isolated()
+        {
+            return;
+        }
+        self.sent.busy = true;
+        let step = self.step_of(&probe, now);
+        let (permits, site) = (self.calls.clone(), self.site.clone());
+        let metrics = self.shared.metrics.clone();
+        let taken = async move {
+            let Ok(_permit) = permits.acquire_owned().await else { return Told::NotYet };
+            step.take(&*site, &metrics).await
+        };
+        ctx.spawn(taken.into_actor(self).map(move |told, this, ctx| {
+            this.sent.busy = false;
+            match told {
+                Told::Over(outcome, why) => return this.own_probe_over(&probe, outcome, why, ctx),
+                Told::NotYet => {}
+                Told::Nothing => {
+                    this.sent.submitted = Some(probe.number);
+                    this.left_there = true;
+                }
+            }
+            let now = this.now();
+            let pause = DurationMs(now.since(probe.since).0 / LOOK_PART).clamp(LOOK, LOOK_MAX);
+            // Whoever looks meanwhile does not ask the site once more.
+            this.sent.next_at = now + DurationMs(pause.0 / 2);
+            ctx.run_later(Duration::from_millis(pause.0), Self::probe_by_ourselves);
+        }));
+    }
+
+    fn step_of(&self, probe: &OwnProbe, now: Timestamp) -> Step {
+        Step {
+            tag: probe.tag(self.shared.instance),
+            site: self.name.clone(),
+            epoch: self.shared.epoch,
+            is_submitted: self.sent.submitted == Some(probe.number),
+            now,
+            start_by: now + self.report.observed.clock + self.shared.settings.job.go_grace,
+        }
+    }
+
+    fn own_probe_over(
+        &mut self,
+        probe: &OwnProbe,
+        outcome: ProbeOutcome,
+        why: String,
+        ctx: &mut Context<Self>,
+    ) {
+        info!(site = %self.name, owner = %probe.owner, ?outcome, why, "our own probe is over");
+        let told = match outcome {
+            ProbeOutcome::Succeeded => "succeeded",
+            ProbeOutcome::Failed => "failed",
+            ProbeOutcome::Inconclusive => "inconclusive",
+        };
+        self.shared.metrics.own_probes.with_label_values(&[told]).inc();
+        let (number, jitter) = (probe.number, self.jitter());
+        let detail = why.into();
+        self.record.push(SiteCommand::OwnProbeOver { number, outcome, detail, jitter }, None);
+        self.turn(ctx);
+    }
+}
+
+/// One step: it is submitted if it is not yet, its gate is opened once it is there.
+struct Step {
+    tag: Tag,
+    site: SiteName,
+    epoch: Epoch,
+    is_submitted: bool,
+    now: Timestamp,
+    start_by: Timestamp,
+}
+
+impl Step {
+    async fn take(self, site: &dyn Site, metrics: &Metrics) -> Told {
+        let count = |kind: CallKind, outcome| {
+            metrics.site_calls.with_label_values(&[kind.as_str(), outcome]).inc();
+        };
+        if !self.is_submitted {
+            let submitted = site.submit(&self.order()).await;
+            count(CallKind::Submit, outcome_label(&submitted));
+            match submitted {
+                // Whether it was is seen by its tag.
+                Ok(_) | Err(SiteError::OutcomeUnknown(_)) => {}
+                Err(SiteError::SiteFull(_) | SiteError::LockedOut(_)) => return Told::NotYet,
+                Err(SiteError::Unfit(why)) => return Told::Over(ProbeOutcome::Inconclusive, why),
+                Err(SiteError::Refused(why) | SiteError::NotSent(why)) => {
+                    return Told::Over(ProbeOutcome::Failed, why);
+                }
+            }
+        }
+        let status = site.status(&[self.tag]).await;
+        count(CallKind::Status, outcome_label(&status));
+        let Ok(mut status) = status else { return Told::Nothing };
+        match status.attempts.remove(&self.tag) {
+            Some(Observation::Ready(at_gate)) => {
+                let go = GateDecision::Go(self.go(&at_gate.host));
+                let decided = site.decide_gate(self.tag, &go).await;
+                count(CallKind::DecideGate, outcome_label(&decided));
+                Told::Nothing
+            }
+            Some(seen) => judge(seen),
+            None => Told::Nothing,
+        }
+    }
+
+    fn order(&self) -> AttemptOrder {
+        let program = Program {
+            executable: Executable::AtSite(PROGRAM.into()),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            directory: None,
+            setup: Vec::new(),
+        };
+        let plain = AttemptOrder::plain(self.tag, program, WALL_TIME);
+        let hold_max = OWN_PROBE_PATIENCE;
+        AttemptOrder { epoch: self.epoch, hold_max, name: Some("probe".into()), ..plain }
+    }
+
+    fn go(&self, host: &str) -> Go {
+        let (attempt, site, host) = (self.tag.attempt, self.site.clone(), host.to_owned());
+        Go {
+            round: Round(1),
+            epoch: self.epoch,
+            start_at: self.now,
+            start_by: self.start_by,
+            rank: ComponentIndex(0),
+            peers: vec![Peer { attempt, site, host, processors: 1 }],
+        }
+    }
+}
+
+/// What is seen of it tells of the site only what no payload beside it could have done.
+fn judge(seen: Observation) -> Told {
+    let over = |outcome, why: String| Told::Over(outcome, why);
+    match seen {
+        Observation::Absent
+        | Observation::Queued(_)
+        | Observation::Starting
+        | Observation::Ready(_)
+        | Observation::Begun(_)
+        | Observation::Unknown(_) => Told::Nothing,
+        Observation::Exited(exit) => match exit.cause {
+            ExitCause::Code(0) => over(ProbeOutcome::Succeeded, "it ran".to_owned()),
+            ExitCause::Code(code) => over(ProbeOutcome::Failed, format!("exit code {code}")),
+            ExitCause::CouldNotStart(why) => over(ProbeOutcome::Failed, why),
+            ExitCause::WallTime => over(ProbeOutcome::Failed, format!("not over in {WALL_TIME}")),
+            ExitCause::Signal(signal) => {
+                over(ProbeOutcome::Inconclusive, format!("signal {signal}"))
+            }
+            ExitCause::Terminated => over(ProbeOutcome::Inconclusive, "told to end".to_owned()),
+            ExitCause::TooLate => {
+                over(ProbeOutcome::Inconclusive, "its gate opened late".to_owned())
+            }
+        },
+        Observation::Void => over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned()),
+        Observation::Vanished { detail, .. } => over(ProbeOutcome::Failed, detail),
+        Observation::Ended { why, detail, .. } => match why.blame() {
+            Blame::Site => over(ProbeOutcome::Failed, detail),
+            Blame::Job | Blame::Nobody => over(ProbeOutcome::Inconclusive, detail),
+        },
+    }
+}

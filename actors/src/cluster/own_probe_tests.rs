@@ -1,0 +1,106 @@
+//! Errors that are all of one user's jobs, with sites in memory.
+
+use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName};
+use cospan_domain::placement::Acceptance;
+use cospan_domain::site::failure::FailureClass;
+use cospan_domain::site::owners::{Ban, OWN_PROBE_JOB};
+use cospan_domain::site::state::{AttemptId, Breaker, NotificationKind, SiteRecord};
+
+use crate::cluster::{AskAdmission, Charge};
+use crate::coallocator::GridMaker;
+use crate::transfer::testing::{World, paused, site};
+
+fn key(name: &str) -> KeyName {
+    KeyName::new(name).expect("a name")
+}
+
+fn attempt(job: u64) -> AttemptId {
+    AttemptId { job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) }
+}
+
+/// As many errors at Leiden as make it unusable, all of mallory's jobs.
+async fn accuse(world: &World) {
+    let cluster = world.shared.actors.clusters.addr(&site("Leiden")).expect("an actor");
+    for job in 1..=world.shared.settings.site.site_error_threshold {
+        let (attempt, owner) = (attempt(job.into()), key("mallory"));
+        let (class, detail) = (FailureClass::Site, "lost".into());
+        let charge = Charge { attempt, owner, class, detail };
+        cluster.send(charge).await.expect("alive").expect("taken");
+    }
+}
+
+fn record(world: &World) -> SiteRecord {
+    SiteRecord::clone(&world.shared.view.load().sites[&site("Leiden")])
+}
+
+async fn is_admitted(world: &World, owner: &str) -> bool {
+    let cluster = world.shared.actors.clusters.addr(&site("Leiden")).expect("an actor");
+    let ask = AskAdmission { attempt: attempt(50), owner: key(owner), may_probe: true };
+    cluster.send(ask).await.expect("alive").is_ok()
+}
+
+#[test]
+fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        world.at("Leiden").inside().runs = true;
+        accuse(&world).await;
+        assert!(!is_admitted(&world, "mallory").await, "the probe is on its way");
+        assert!(is_admitted(&world, "alice").await);
+        world.until("the probe is back", |world| record(world).own_probe.is_none()).await;
+        let (now, known) = (world.shared.clock.now(), record(&world));
+        assert_eq!((&known.breaker, known.consecutive_errors), (&Breaker::Closed, 0));
+        assert!(matches!(known.ban_of(&key("mallory"), now), Some(Ban::KeptOff { .. })));
+        assert_eq!(known.ban_of(&key("alice"), now), None);
+        let opened = world.at("Leiden").inside().opened.clone();
+        assert_eq!(opened.iter().map(|tag| tag.job).collect::<Vec<_>>(), [OWN_PROBE_JOB]);
+        let grid = GridMaker::default().snapshot(&world.shared);
+        let seen = grid.site(&site("Leiden")).expect("a site");
+        assert_eq!(seen.acceptance, Acceptance::Open);
+        assert!(seen.ban_of(Some(&key("mallory"))).is_some());
+        assert!(world.shared.live.is_suspect(&key("mallory")));
+        let told = world.shared.metrics.own_probes.with_label_values(&["succeeded"]).get();
+        assert_eq!(told, 1);
+    });
+}
+
+#[test]
+fn a_site_that_does_not_run_our_own_probe_either_is_unusable() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        accuse(&world).await;
+        let is_open = |world: &World| matches!(record(world).breaker, Breaker::Open { .. });
+        world.until("it takes nothing", is_open).await;
+        let known = record(&world);
+        assert_eq!(known.last_notification.0, 1);
+        let told = known.owed.back().map(|message| (message.kind, message.details.last().cloned()));
+        if let Some((kind, why)) = told {
+            assert_eq!(kind, NotificationKind::Unusable);
+            let why = why.expect("what led to it");
+            assert!(why.ends_with("a probe of our own failed too: it keeps files only"), "{why}");
+        }
+        assert_eq!(known.own_probe, None);
+    });
+}
+
+#[test]
+fn a_probe_waits_for_a_site_that_does_not_answer() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        world.at("Leiden").inside().runs = true;
+        world.at("Leiden").inside().hanging = true;
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        let contact = |w: &World| w.shared.live.site(&site("Leiden")).expect("a report").contact;
+        world.until("it does not answer", |world| !contact(world).is_answering()).await;
+        accuse(&world).await;
+        assert!(record(&world).own_probe.is_some());
+        assert_eq!(record(&world).breaker, Breaker::Closed, "unknown is not failed");
+        world.at("Leiden").inside().hanging = false;
+        world.until("the probe is back", |world| record(world).own_probe.is_none()).await;
+        assert_eq!(record(&world).breaker, Breaker::Closed);
+    });
+}

@@ -1,0 +1,70 @@
+//! Whether the inputs of a component can all be put in their places at a site. What cannot would
+//! look like the site's fault there.
+
+use std::collections::BTreeSet;
+
+use crate::ids::RelPath;
+use crate::job::spec::{ComponentSpec, SpecError};
+
+/// Longest name of a file, in bytes, at sites of all kinds.
+const NAME_MAX: usize = 255;
+
+/// Checks the paths of all inputs.
+pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
+    let name = || component.name.clone();
+    let mut paths = BTreeSet::new();
+    for path in component.inputs.iter().map(|input| &input.path) {
+        if path.as_str().split('/').any(|part| part.len() > NAME_MAX) {
+            return Err(SpecError::LongInput(name(), path.clone()));
+        }
+        if !paths.insert(path.as_str()) {
+            return Err(SpecError::DuplicateInput(name(), path.clone()));
+        }
+    }
+    let nested = component.inputs.iter().find_map(|input| {
+        let above = above(&input.path).find(|above| paths.contains(above))?;
+        Some((input.path.clone(), above.to_owned()))
+    });
+    let Some((inner, outer)) = nested else { return Ok(()) };
+    match RelPath::new(&outer) {
+        Ok(outer) => Err(SpecError::NestedInput(name(), inner, outer)),
+        // A part of a path is one.
+        Err(_) => Ok(()),
+    }
+}
+
+/// The directories that a path lies in.
+fn above(path: &RelPath) -> impl Iterator<Item = &str> {
+    let path = path.as_str();
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::LogicalName;
+    use crate::job::spec::{Feed, FileRef, Input};
+    use crate::job::tests::world::spec;
+
+    fn checked(paths: &[&str]) -> Result<(), SpecError> {
+        let mut component = spec(1).components[0].clone();
+        let input = |path: &&str| Input {
+            file: FileRef { name: LogicalName::new("file").unwrap(), bound: None },
+            path: RelPath::new(path).unwrap(),
+            feed: Feed::Whole,
+        };
+        component.inputs = paths.iter().map(input).collect();
+        check(&component)
+    }
+
+    #[test]
+    fn an_input_below_another_is_refused() {
+        assert_eq!(checked(&["a", "b/c", "ab/d", "b/e"]), Ok(()));
+        for paths in [["a", "a/b"], ["a/b/c", "a"]] {
+            let refused = checked(&paths).unwrap_err();
+            assert!(matches!(refused, SpecError::NestedInput(..)), "{refused}");
+        }
+        let refused = checked(&[&"x".repeat(256)]).unwrap_err();
+        assert!(matches!(refused, SpecError::LongInput(..)), "{refused}");
+    }
+}

@@ -1,0 +1,214 @@
+//! Errors that are all of one owner's jobs.
+
+use super::*;
+use crate::site::command::ProbeOutcome;
+use crate::site::owners::{Ban, MAX_KEPT_OFF, OWN_PROBE_PATIENCE};
+use crate::site::state::Breaker;
+use crate::units::DurationMs;
+
+fn owner(name: &str) -> KeyName {
+    KeyName::new(name).unwrap()
+}
+
+impl Bench {
+    fn error_of(&mut self, job: u64, name: &str) -> Vec<&'static str> {
+        let SiteCommand::RecordError { attempt, class, detail, isolated, jitter, .. } =
+            error(job, FailureClass::Site)
+        else {
+            unreachable!()
+        };
+        let owner = Some(owner(name));
+        self.names(SiteCommand::RecordError { attempt, owner, class, detail, isolated, jitter })
+    }
+
+    fn own_probe_over(&mut self, outcome: ProbeOutcome) -> Vec<&'static str> {
+        let number = self.record.last_own_probe;
+        let detail = text("no such file or directory");
+        self.names(SiteCommand::OwnProbeOver { number, outcome, detail, jitter: PerMillion(0) })
+    }
+
+    fn ban_of(&self, name: &str) -> Option<Ban> {
+        self.record.ban_of(&owner(name), self.now)
+    }
+
+    /// So many errors of one owner's jobs, each time other jobs.
+    fn accused(&mut self) {
+        let first = self.journal.len() as u64 * 10;
+        (first..first + 3).for_each(|job| drop(self.error_of(job, "mallory")));
+    }
+
+    fn stays_away(&self, name: &str) -> u64 {
+        match self.ban_of(name) {
+            Some(Ban::KeptOff { until }) => until.since(self.now).0 / 1000,
+            ban => panic!("{ban:?}"),
+        }
+    }
+}
+
+#[test]
+fn errors_of_one_owner_have_a_probe_of_our_own_decide() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.error_of(1, "mallory"), ["ErrorCharged"]);
+    assert_eq!(bench.error_of(2, "mallory"), ["ErrorCharged"]);
+    assert_eq!(bench.error_of(3, "mallory"), ["ErrorCharged", "OwnProbeWanted"]);
+    assert_eq!(bench.error_of(4, "mallory"), ["ErrorCharged"], "one is enough");
+    assert_eq!((bench.record.consecutive_errors, &bench.record.breaker), (4, &Breaker::Closed));
+    assert_eq!((bench.ban_of("mallory"), bench.ban_of("alice")), (Some(Ban::Probed), None));
+    assert_eq!(bench.own_probe_over(ProbeOutcome::Succeeded), ["OwnProbeEnded", "OwnerKeptOff"]);
+    assert_eq!((bench.record.consecutive_errors, &bench.record.breaker), (0, &Breaker::Closed));
+    assert_eq!(bench.stays_away("mallory"), 60);
+    assert!(bench.owed().is_empty(), "nobody need look after the site");
+}
+
+#[test]
+fn a_probe_of_our_own_that_fails_opens_the_breaker_and_tells_why() {
+    let mut bench = Bench::new();
+    bench.accused();
+    let told = bench.own_probe_over(ProbeOutcome::Failed);
+    assert_eq!(told, ["OwnProbeEnded", "BreakerOpened", "NotificationOwed"]);
+    let probe_at = bench.now + DurationMs::from_secs(60);
+    assert_eq!(bench.record.breaker, Breaker::Open { since: bench.now, probe_at, trips: 1 });
+    let message = &bench.record.owed[0];
+    assert_eq!(
+        &*message.text,
+        "site delft is unusable after 3 errors in a row; it is probed in 1m00s"
+    );
+    assert_eq!(
+        &**message.details.last().unwrap(),
+        "all errors before were of jobs of mallory; a probe of our own failed too: \
+         no such file or directory"
+    );
+    assert_eq!(bench.ban_of("mallory"), None, "it was not that owner's doing");
+}
+
+#[test]
+fn errors_of_several_owners_open_the_breaker_whatever_probe_is_under_way() {
+    let mut bench = Bench::new();
+    bench.error_of(1, "mallory");
+    bench.error_of(2, "alice");
+    let told = bench.error_of(3, "mallory");
+    assert_eq!(told, ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
+    let mut bench = Bench::new();
+    bench.accused();
+    let told = bench.error_of(7, "alice");
+    assert_eq!(told, ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
+    assert!(bench.own_probe_over(ProbeOutcome::Succeeded).is_empty(), "it comes too late");
+}
+
+#[test]
+fn errors_of_which_nobody_knows_whose_they_are_count_as_several_owners() {
+    let mut bench = Bench::new();
+    bench.error(1);
+    bench.error_of(2, "mallory");
+    let told = bench.error_of(3, "mallory");
+    assert_eq!(told, ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
+}
+
+#[test]
+fn a_success_meanwhile_is_as_good_as_the_probe() {
+    let mut bench = Bench::new();
+    bench.accused();
+    assert_eq!(bench.success(9), ["SuccessCounted", "OwnProbeEnded", "OwnerKeptOff"]);
+    assert_eq!(bench.record.consecutive_errors, 0);
+    assert!(matches!(bench.ban_of("mallory"), Some(Ban::KeptOff { .. })));
+}
+
+#[test]
+fn an_owner_who_errs_again_at_once_stays_away_for_longer_and_longer() {
+    let mut bench = Bench::new();
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        bench.accused();
+        bench.own_probe_over(ProbeOutcome::Succeeded);
+        waits.push(bench.stays_away("mallory"));
+        bench.wait_secs(waits.last().copied().unwrap());
+        assert_eq!(bench.ban_of("mallory"), None, "it may come again");
+    }
+    assert_eq!(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+    bench.wait_secs(3600);
+    bench.accused();
+    bench.own_probe_over(ProbeOutcome::Succeeded);
+    assert_eq!(bench.stays_away("mallory"), 60, "that was long ago");
+}
+
+#[test]
+fn a_probe_that_told_nothing_leaves_the_count_as_it_was() {
+    let mut bench = Bench::new();
+    bench.accused();
+    assert_eq!(bench.own_probe_over(ProbeOutcome::Inconclusive), ["OwnProbeEnded", "OwnerKeptOff"]);
+    assert_eq!(bench.record.consecutive_errors, 3);
+    assert_eq!(bench.error_of(8, "mallory"), ["ErrorCharged", "OwnProbeWanted"], "another try");
+    bench.own_probe_over(ProbeOutcome::Inconclusive);
+    let told = bench.error_of(9, "alice");
+    assert_eq!(told, ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
+}
+
+#[test]
+fn an_owner_that_stays_away_gets_nothing_in_and_others_do() {
+    let mut bench = Bench::new();
+    bench.accused();
+    let start = |name: &str| {
+        let (probe, owner) = (attempt(50), Some(owner(name)));
+        SiteCommand::StartProbe { probe, owner, may_probe: true }
+    };
+    assert_eq!(bench.tell(start("mallory")), Err(Rejection::Banned(Ban::Probed)));
+    assert_eq!(bench.tell(start("alice")), Ok(Vec::new()));
+    bench.own_probe_over(ProbeOutcome::Succeeded);
+    let until = bench.now + DurationMs::from_secs(60);
+    assert_eq!(bench.tell(start("mallory")), Err(Rejection::Banned(Ban::KeptOff { until })));
+    bench.wait_secs(60);
+    assert_eq!(bench.tell(start("mallory")), Ok(Vec::new()));
+}
+
+#[test]
+fn a_reset_lets_everybody_in_again() {
+    let mut bench = Bench::new();
+    bench.accused();
+    bench.own_probe_over(ProbeOutcome::Succeeded);
+    bench.accused();
+    bench.operate(Operation::ResetErrors).unwrap();
+    assert_eq!((bench.ban_of("mallory"), &bench.record.own_probe), (None, &None));
+}
+
+#[test]
+fn one_owner_who_fails_each_probe_leaves_room_for_the_others() {
+    let mut bench = Bench::new();
+    (1..=3).for_each(|job| drop(bench.error(job)));
+    bench.wait_secs(60);
+    for job in 10..14 {
+        let (probe, owner) = (attempt(job), Some(owner("mallory")));
+        bench.tell(SiteCommand::StartProbe { probe, owner, may_probe: true }).unwrap();
+        bench.error_of(job, "mallory");
+        assert_eq!(bench.record.breaker.trips(), 2, "the others wait no longer for that");
+        bench.wait_secs(120.max(bench.stays_away("mallory")));
+    }
+    let (probe, mallory) = (attempt(20), Some(owner("mallory")));
+    bench.tell(SiteCommand::StartProbe { probe, owner: mallory, may_probe: true }).unwrap();
+    bench.error_of(20, "mallory");
+    bench.wait_secs(120);
+    assert!(bench.ban_of("mallory").is_some(), "the next probe is another's");
+    let (probe, alice) = (attempt(21), Some(owner("alice")));
+    bench.tell(SiteCommand::StartProbe { probe, owner: alice, may_probe: true }).unwrap();
+    bench.error_of(21, "alice");
+    assert_eq!(bench.record.breaker.trips(), 3, "another owner says so too");
+}
+
+#[test]
+fn a_probe_is_given_up_by_the_clock() {
+    let mut bench = Bench::new();
+    bench.accused();
+    let wake = SiteMachine::next_wake(&bench.record, &bench.parameters, bench.now);
+    assert_eq!(wake, Some(bench.now + OWN_PROBE_PATIENCE));
+}
+
+#[test]
+fn owners_that_stay_away_are_remembered_up_to_a_number() {
+    let mut bench = Bench::new();
+    for number in 0..100 {
+        let name = format!("mallory-{number}");
+        (0..3).for_each(|job| drop(bench.error_of(number * 10 + job, &name)));
+        bench.own_probe_over(ProbeOutcome::Succeeded);
+    }
+    assert_eq!(bench.record.kept_off.len(), MAX_KEPT_OFF);
+    assert!(bench.ban_of("mallory-99").is_some());
+}
