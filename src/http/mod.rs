@@ -11,6 +11,7 @@ mod bind;
 mod body;
 mod chaos;
 mod describe;
+mod desk;
 mod dry_run;
 mod failure;
 mod files;
