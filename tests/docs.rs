@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::job::table;
+use cospan_domain::units::Bytes;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -174,7 +175,7 @@ fn every_job_file_in_the_book_and_the_readme_is_one() {
             let documents = parse_all(block, Format::Toml);
             let documents = documents.unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
             for document in documents {
-                let specs = document.into_specs(1_000);
+                let specs = document.into_specs(1_000, Bytes(u64::MAX));
                 let specs = specs.unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
                 specs.iter().for_each(|spec| spec.validate(&SpecLimits::default()).unwrap());
             }

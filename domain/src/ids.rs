@@ -128,6 +128,12 @@ macro_rules! name {
             }
         }
 
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -369,6 +375,12 @@ impl RelPath {
 
     /// The text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for RelPath {
+    fn as_ref(&self) -> &str {
         &self.0
     }
 }

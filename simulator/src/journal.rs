@@ -32,6 +32,7 @@ fn kind_of(unit: &Unit) -> &'static str {
         (keys::SITES, "site"),
         (keys::FILES, "file"),
         (keys::BATCHES, "batch"),
+        (keys::TEXTS, "text"),
         (keys::NEXT_JOB.as_bytes(), "job-ids"),
     ];
     kinds.iter().find(|(prefix, _)| key.starts_with(prefix)).map_or("job", |(_, kind)| kind)

@@ -12,7 +12,7 @@ use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, RunnerName, SiteName, 
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Idempotency, Phase, PhaseKind};
 use cospan_domain::runner::{Described, Over, Sweep};
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::call_faults::{CallFaultModel, FaultRates};
@@ -52,7 +52,7 @@ fn sweep() -> Vec<JobSpec> {
     spec.run.notify = [TargetName::new("team").unwrap()].into();
     let over = Over::Array(format!("1-{RUNS}").parse().unwrap());
     let sweep = Some(Sweep { over, at_once: Some(LIMIT as u32) });
-    Described { spec, sweep, max_tasks: RUNS }.jobs().unwrap()
+    Described { spec, sweep, max_tasks: RUNS, max_bytes: Bytes(u64::MAX) }.jobs().unwrap()
 }
 
 /// Submits the sweep; under its name it is accepted once, however often it is submitted.

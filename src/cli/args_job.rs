@@ -203,12 +203,22 @@ pub(crate) struct ShowArgs {
 #[command(after_help = "\
 For a waiting job: every site, and what keeps the job from it. For a placed job: why there.
 
-Example:
-  cospan explain last")]
+Many verdicts are summed up, those of one code together; `-o json` gives each, and so does --limit,
+page by page.
+
+Examples:
+  cospan explain last
+  cospan explain 7 --limit 20 --after 40")]
 pub(crate) struct ExplainArgs {
     /// Jobs: 1,3,5-8,last,all,group:12.
     #[arg(required = true, value_name = "IDS")]
     pub(crate) ids: IdList,
+    /// Tell of at most so many components, site by site.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<u64>,
+    /// Tell of the components after so many.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) after: Option<u64>,
 }
 
 /// `map`

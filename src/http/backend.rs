@@ -13,6 +13,7 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
+use cospan_domain::queue::Standing;
 use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_domain::units::DurationMs;
 use cospan_sites::files::listing::Listing;
@@ -21,21 +22,31 @@ use futures_util::Stream;
 
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport};
+use crate::api::v1::last_words::LastWordsReport;
 use crate::api::v1::ranking::RankingReport;
 use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 
 /// The control plane as the edge sees it. Calls without `async` read what is in
-/// memory and return at once, but for `preview`.
+/// memory and return at once, but for `preview`, `would_accept` and `explain`.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     /// Does what was asked, durably, or says why not.
     async fn command(&self, command: ApiCommand) -> Result<ApiAnswer, ApiRefusal>;
 
     /// What would become of a submission with this key: refused with every reason that would
-    /// refuse it, else where it would go. Computes for as long as the job is large.
-    fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal>;
+    /// refuse it, else where it would go, with at most about so many verdicts. Computes for as
+    /// long as the job is large.
+    fn preview(
+        &self,
+        by: &KeyName,
+        submission: Submission,
+        rows: usize,
+    ) -> Result<ExplainReport, ApiRefusal>;
+
+    /// Refuses a submission with this key for every reason for which it would be refused.
+    fn would_accept(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal>;
 
     /// How the sites that may promise it a start would be ranked, if it says by what.
     async fn rankings(&self, _by: &KeyName, _submission: Submission) -> Vec<RankingReport> {
@@ -99,8 +110,11 @@ pub trait Backend: Send + Sync + 'static {
     /// What happened to a job, oldest first; `None` if there is no such job.
     async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal>;
 
-    /// Why a job waits or was placed where it is; `None` if there is no such job.
-    async fn explain(&self, id: JobId) -> Result<Option<ExplainReport>, ApiRefusal>;
+    /// What others know of a job that is to be explained; `None` if there is no such job.
+    async fn ask_about(&self, id: JobId) -> Result<Option<JobFacts>, ApiRefusal>;
+
+    /// Why a job waits or was placed where it is. Computes for as long as the job is large.
+    fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal>;
 
     /// Reads a piece of what a component printed or left.
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal>;
@@ -128,6 +142,35 @@ pub trait Backend: Send + Sync + 'static {
     fn read_only(&self) -> Option<&str> {
         None
     }
+}
+
+/// A job that is to be explained, and what had to be asked for that.
+#[derive(Debug, Clone)]
+pub struct JobFacts {
+    /// The job.
+    pub job: Arc<Job>,
+    /// Where it stands in its queue.
+    pub standing: Option<Standing>,
+    /// What its failed components printed last.
+    pub last_words: Vec<LastWordsReport>,
+}
+
+/// Which components an explanation tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExplainPage {
+    /// Those behind so many.
+    pub after: usize,
+    /// At most so many.
+    pub limit: usize,
+    /// No more of them than have about so many verdicts together.
+    pub rows: usize,
+}
+
+impl ExplainPage {
+    /// Verdicts on a page: about a megabyte.
+    pub const ROWS: usize = 5_000;
+    /// The first page of as many components as have room on it.
+    pub const FIRST: Self = Self { after: 0, limit: usize::MAX, rows: Self::ROWS };
 }
 
 /// The kept history of a job.

@@ -3,12 +3,16 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use actix_web::http::header::ContentType;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
 use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::job::state::Job;
-use serde::Deserialize;
+use cospan_domain::units::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 
+use super::backend::{ExplainPage, History};
 use super::failure::{Answer, Failure};
 use super::gate::{self, Caller};
 use super::query;
@@ -193,6 +197,24 @@ pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<
     }
 }
 
+/// A job with more components is shown apart from the threads that serve requests.
+const SHOWN_AT_ONCE: usize = 64;
+/// One that takes more of memory, too.
+const LARGE: Bytes = Bytes(256 << 10);
+
+fn is_large(job: &Job) -> bool {
+    job.component_count() > SHOWN_AT_ONCE || job.spec.footprint() > LARGE
+}
+
+/// An answer as JSON.
+pub(super) fn written(report: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(report).map_err(|error| Failure::internal("write the report", error))
+}
+
+pub(super) fn json(body: Vec<u8>) -> HttpResponse {
+    HttpResponse::Ok().content_type(ContentType::json()).body(body)
+}
+
 /// Shows a job.
 #[utoipa::path(
     tag = "jobs",
@@ -204,7 +226,10 @@ pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<
 #[get("/v1/jobs/{id}")]
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
     let job = find(&edge, &caller, query::job_id(&id)?).await?;
-    Ok(HttpResponse::Ok().json(JobReport::from(&*job)))
+    if !is_large(&job) {
+        return Ok(HttpResponse::Ok().json(JobReport::from(&*job)));
+    }
+    edge.desk.work(caller.name(), move || written(&JobReport::from(&*job))).await.map(json)
 }
 
 /// Shows what happened to a job, oldest first.
@@ -219,27 +244,65 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
 pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
     let id = query::job_id(&id)?;
     let job = find(&edge, &caller, id).await?;
-    let history = edge.backend.history(id).await?.ok_or_else(|| Failure::no_job(id))?;
-    let names = Names::of(&job);
-    let first = EventReport::submitted(&job);
-    let events = std::iter::once(first)
-        .chain(history.events.iter().map(|event| EventReport::of(event, &names)));
-    let report = HistoryReport { events: events.collect(), shortened: history.shortened };
-    Ok(HttpResponse::Ok().json(report))
+    if !is_large(&job) {
+        let history = edge.backend.history(id).await?.ok_or_else(|| Failure::no_job(id))?;
+        return Ok(HttpResponse::Ok().json(told(&job, &history)));
+    }
+    let (backend, runtime) = (edge.backend.clone(), Handle::current());
+    let work = move || {
+        let history = runtime.block_on(backend.history(id))?;
+        written(&told(&job, &history.ok_or_else(|| Failure::no_job(id))?))
+    };
+    edge.desk.work(caller.name(), work).await.map(json)
+}
+
+fn told(job: &Job, history: &History) -> HistoryReport {
+    let names = Names::of(job);
+    let first = EventReport::submitted(job);
+    let later = history.events.iter().map(|event| EventReport::of(event, &names));
+    let events = std::iter::once(first).chain(later).collect();
+    HistoryReport { events, shortened: history.shortened }
+}
+
+/// Which components are told of.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct ExplainQuery {
+    /// Go on with the components after so many: `next` of the page before.
+    #[serde(deserialize_with = "query::whole")]
+    after: Option<u64>,
+    /// Most components of the page: as many as have room on it if left out, at most 1,000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
 }
 
 /// Explains why a job waits, or why it was placed where it is.
+///
+/// Of a job with many components, at many sites, a page tells of the first; `groups` sums up all
+/// verdicts, and `next` tells where to go on. A page may have fewer components than asked for.
 #[utoipa::path(
     tag = "jobs",
-    params(("id" = u64, Path, description = "Its number")),
+    params(("id" = u64, Path, description = "Its number"), ExplainQuery),
     responses(
         (status = 200, body = ExplainReport, description = "Why"),
     )
 )]
 #[get("/v1/jobs/{id}/explain")]
-pub(super) async fn explain(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+pub(super) async fn explain(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+    id: Path<String>,
+) -> Answer {
+    let asked: ExplainQuery = query::read(&request)?;
+    let limit = query::limit(asked.limit, MAX_PAGE, MAX_PAGE)?;
+    let after = asked.after.map_or(0, |after| usize::try_from(after).unwrap_or(usize::MAX));
+    let page = ExplainPage { after, limit, ..ExplainPage::FIRST };
     let id = query::job_id(&id)?;
     find(&edge, &caller, id).await?;
-    let report = edge.backend.explain(id).await?.ok_or_else(|| Failure::no_job(id))?;
-    Ok(HttpResponse::Ok().json(report))
+    let facts = edge.backend.ask_about(id).await?.ok_or_else(|| Failure::no_job(id))?;
+    let backend = edge.backend.clone();
+    let work = move || written(&backend.explain(facts, page)?);
+    edge.desk.work(caller.name(), work).await.map(json)
 }

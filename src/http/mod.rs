@@ -12,6 +12,7 @@ mod bind;
 mod body;
 mod chaos;
 mod describe;
+mod desk;
 mod dry_run;
 mod failure;
 mod files;

@@ -55,7 +55,7 @@ mod tests {
             r#"{{"name":"{name}","wall_time":"1h","component":[{{"name":"a","processors":1,"executable":"/bin/true"}}]}}"#
         );
         let document: JobDocument = serde_json::from_str(&text).unwrap();
-        let spec = document.into_specs(1).unwrap().remove(0);
+        let spec = document.into_specs(1, cospan_domain::units::Bytes(u64::MAX)).unwrap().remove(0);
         (Bytes::from(text), Asked { spec: Arc::new(spec), names_class: false })
     }
 

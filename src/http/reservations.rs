@@ -122,7 +122,7 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
     let id = query::job_id(&id)?;
     let job = find(&edge, &caller, id).await?;
     let mut row = ReservationRow::of(&job).ok_or_else(|| none(id))?;
-    row.reservation.ranking = RankingReport::of(&job);
+    row.reservation.ranking = RankingReport::of(&job, |_| true);
     let history = edge.backend.history(id).await?.unwrap_or_default();
     let names = Names::of(&job);
     let events = history.events.iter().filter(|event| event.what.is_of_reservation());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cospan_domain::job::spec::SpecLimits;
+use cospan_domain::units::Bytes;
 
 use crate::uploads::UploadSettings;
 
@@ -25,6 +26,8 @@ pub struct HttpSettings {
     pub max_bulk_jobs: usize,
     /// Most runs that the sweeps of one request may have.
     pub max_sweep_tasks: usize,
+    /// Most memory that the runs of a sweep may take together.
+    pub max_job_bytes: Bytes,
     /// Longest time that a request's head may take to arrive.
     pub head_timeout: Duration,
     /// Longest time that a request's body may take to arrive.
@@ -83,6 +86,7 @@ impl Default for HttpSettings {
             max_body_bytes: 4 * 1024 * 1024,
             max_bulk_jobs: 1000,
             max_sweep_tasks: 1000,
+            max_job_bytes: Bytes(u64::MAX),
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(60),
             keep_alive: Duration::from_secs(75),

@@ -3,14 +3,17 @@
 use std::time::SystemTime;
 
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse, get};
+use actix_web::{HttpRequest, get};
 use cospan_domain::ids::SiteName;
 use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 
 use super::failure::{Answer, Failure};
+use super::gate::Caller;
+use super::jobs::{json, written};
 use super::query::{self, wrong};
 use super::sites::no_site;
 use super::state::Edge;
@@ -103,7 +106,7 @@ impl SlotsQuery {
     responses((status = 200, body = SlotsReport, description = "Windows of starts")),
 )]
 #[get("/v1/slots")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
     let asked: SlotsQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, WINDOWS, WINDOWS_MAX)?;
     let parts = asked.parts()?;
@@ -116,6 +119,10 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>) -> Answer {
         }
     }
     edge.first_words().await;
-    let startable = edge.backend.startable(site.as_ref(), &parts, asked.window()?).await;
-    Ok(HttpResponse::Ok().json(SlotsReport::of(&startable, limit)))
+    let (window, backend, runtime) = (asked.window()?, edge.backend.clone(), Handle::current());
+    let work = move || {
+        let startable = runtime.block_on(backend.startable(site.as_ref(), &parts, window));
+        written(&SlotsReport::of(&startable, limit))
+    };
+    edge.desk.ask(caller.name(), work).await.map(json)
 }

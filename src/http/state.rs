@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::access::Access;
 use super::backend::Backend;
+use super::desk::Desk;
 use super::dry_run::DryRuns;
 use super::failure::Failure;
 use super::gate::Caller;
@@ -36,6 +37,7 @@ pub struct Edge {
     pub(super) failures: FailureMeter,
     pub(super) dry_runs: DryRuns,
     pub(super) turns: Turns,
+    pub(super) desk: Desk,
     pub(super) hub: Arc<Hub>,
     pub(super) openapi: String,
     pub(super) access: Access,
@@ -61,6 +63,7 @@ impl Edge {
         Ok(Self {
             dry_runs: DryRuns::new(settings.max_dry_runs, settings.dry_run_budget),
             turns: Turns::default(),
+            desk: Desk::new(),
             hub: Arc::new(Hub::new(settings.kept_changes)),
             streams: Streams::new(&settings),
             openapi: super::openapi::document(),

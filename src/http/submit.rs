@@ -11,12 +11,13 @@ use cospan_actors::api::command::Ask;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
 use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName};
-use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec, SpecLimits};
+use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::queue::Asking;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 
-use super::backend::Backend;
+use super::backend::{Backend, ExplainPage};
 use super::body;
 use super::dry_run::DryRun;
 use super::failure::{Answer, Failure};
@@ -117,7 +118,7 @@ struct Body {
     turn: Option<Turn>,
 }
 
-/// Has jobs accepted. Many of them are read apart from the threads that serve requests.
+/// Has jobs accepted. Many of them are read and checked apart from the threads that serve requests.
 async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
     let (waiting_edge, backend, by) = (edge.clone(), edge.backend.clone(), caller.name().clone());
     let is_large = turns::is_large(&body.bytes);
@@ -137,8 +138,17 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
     if submissions.iter().any(|submission| submission.spec.run.reservation.is_some()) {
         waiting_edge.first_words().await;
     }
-    let outcome = accept(&*backend, by, submissions).await;
-    outcome.map_err(|failure| at_origin(failure, &origins))
+    let command = ApiCommand { by, what: Ask::Submit(submissions) };
+    let answer = match is_large {
+        true => {
+            let (checking, runtime) = (backend.clone(), Handle::current());
+            let accept = move || runtime.block_on(checking.command(command));
+            let accepted = actix_web::rt::task::spawn_blocking(accept).await;
+            accepted.map_err(|error| Failure::internal("accept the jobs", error))?
+        }
+        false => backend.command(command).await,
+    };
+    accepted(&*backend, answer).map_err(|failure| at_origin(failure, &origins))
 }
 
 /// Works out what would become of jobs. That can take long, so it is done apart from the threads
@@ -246,8 +256,8 @@ fn specs(
     let documents = documents(bytes, is_array, settings.max_bulk_jobs)?;
     for (index, document) in documents.into_iter().enumerate() {
         let names_class = document.priority.is_some();
-        let of_one = specify(document, &settings.spec_limits, tasks_left)
-            .map_err(|failure| at_index(failure, index))?;
+        let of_one =
+            specify(document, settings, tasks_left).map_err(|failure| at_index(failure, index))?;
         for spec in of_one {
             tasks_left -= usize::from(spec.run.task.is_some());
             specs.push((index, Asked { spec: Arc::new(spec), names_class }));
@@ -284,9 +294,8 @@ fn unless_array(mut failure: Failure, is_array: bool) -> Failure {
     failure
 }
 
-async fn accept(backend: &dyn Backend, by: KeyName, submissions: Vec<Submission>) -> Answer {
-    let command = ApiCommand { by, what: Ask::Submit(submissions) };
-    match backend.command(command).await? {
+fn accepted(backend: &dyn Backend, answer: Result<ApiAnswer, ApiRefusal>) -> Answer {
+    match answer? {
         ApiAnswer::Submitted(jobs) => Ok(submitted(&jobs, |id| backend.warning(id))),
         other => Err(Failure::internal("accept the jobs", format!("the answer was {other:?}"))),
     }
@@ -301,7 +310,7 @@ fn preview(
     dry_run: &DryRun,
 ) -> Result<(CheckedReport, Vec<(usize, Submission)>), Failure> {
     let mut report = CheckedReport::default();
-    let mut ranked = Vec::new();
+    let (mut ranked, mut rows) = (Vec::new(), ExplainPage::ROWS);
     let count = submissions.len();
     for (index, submission) in submissions.into_iter().enumerate() {
         dry_run.goes_on(index, count)?;
@@ -310,18 +319,19 @@ fn preview(
         if is_shown && submission.spec.run.preferences.is_some() && ranked.len() < MAX_RANKED {
             ranked.push((report.jobs.len(), submission.clone()));
         }
-        let explained = backend.preview(by, submission);
-        let mut explained = explained.map_err(|refusal| at_index(refusal.into(), index))?;
-        match task {
-            None => report.jobs.push(explained),
-            Some((0, count)) => {
-                let summary = explained.summary;
-                explained.summary = format!("the first of {count} runs: {summary}");
-                report.jobs.push(explained);
-            }
+        let refused = |refusal: ApiRefusal| at_index(refusal.into(), index);
+        if !is_shown {
             // All are checked, and ask for the same: one is shown.
-            Some(_) => {}
+            backend.would_accept(by, submission).map_err(refused)?;
+            continue;
         }
+        let mut explained = backend.preview(by, submission, rows).map_err(refused)?;
+        rows = rows.saturating_sub(explained.verdicts.len() + explained.bids.len());
+        if let Some((_, count)) = task {
+            let summary = explained.summary;
+            explained.summary = format!("the first of {count} runs: {summary}");
+        }
+        report.jobs.push(explained);
     }
     Ok((report, ranked))
 }
@@ -371,16 +381,17 @@ fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocumen
 /// are the control plane's to judge.
 fn specify(
     document: JobDocument,
-    limits: &SpecLimits,
+    settings: &HttpSettings,
     max_tasks: usize,
 ) -> Result<Vec<JobSpec>, Failure> {
-    let (count, most) = (document.component.len(), limits.max_components as usize);
+    let most = settings.spec_limits.max_components as usize;
+    let count = document.component.len();
     if count > most {
         let detail = format!("the job has {count} components; at most {most} are allowed");
         return Err(Problem::new(Code::TooManyComponents, detail).key("component").into());
     }
     document
-        .into_specs(max_tasks)
+        .into_specs(max_tasks, settings.max_job_bytes)
         .map_err(|error| Problem::new(Code::InvalidJob, error.problem).key(error.key).into())
 }
 

@@ -169,7 +169,7 @@ fn the_book_tells_of_every_option() {
 fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
     let text = script("#SBATCH --array=3-9:3%2 -J 'x {{'") + "echo {{ {{{ $SLURM_ARRAY_TASK_ID\n";
     let job = translated(&text).unwrap().job;
-    let specs = job.into_specs(10).unwrap();
+    let specs = job.into_specs(10, cospan_domain::units::Bytes(u64::MAX)).unwrap();
     assert_eq!(specs.len(), 3);
     let last = specs[2].components[0].program.open();
     assert_eq!(*last.arguments[3], *text, "byte for byte");
@@ -311,7 +311,12 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
     let text = script("#SBATCH -a 1-2");
     let script = Script { name: "job.sh", text: &text, arguments: &arguments };
     let around = Around { variable: &|_| None, default_time: &|_| None };
-    let job = read(&script, around).unwrap().job.into_specs(2).unwrap().remove(0);
+    let job = read(&script, around)
+        .unwrap()
+        .job
+        .into_specs(2, cospan_domain::units::Bytes(u64::MAX))
+        .unwrap()
+        .remove(0);
     let given = job.components[0].program.open().arguments;
     let last: Vec<&str> = given[given.len() - 4..].iter().map(AsRef::as_ref).collect();
     assert_eq!(last, ["--", "a b", "{{", "--"]);

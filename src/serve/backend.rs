@@ -36,7 +36,8 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
-    Backend, Change, Changes, Followed, History, ListOrder, Piece, Pieces, ReadOrder, Wanted,
+    Backend, Change, Changes, ExplainPage, Followed, History, JobFacts, ListOrder, Piece, Pieces,
+    ReadOrder, Wanted,
 };
 
 /// A control plane behind the HTTP edge.
@@ -89,10 +90,17 @@ impl Backend for Served {
         freshness::command(&self.plane, command).await
     }
 
-    fn preview(&self, by: &KeyName, submission: Submission) -> Result<ExplainReport, ApiRefusal> {
+    fn preview(
+        &self,
+        by: &KeyName,
+        submission: Submission,
+        rows: usize,
+    ) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
         let explanation = self.plane.preview(by, submission.clone())?;
-        let mut report = explained::preview(&explanation, &spec, self.plane.hold_max());
+        let limit = if rows > 0 { ExplainPage::FIRST.limit } else { 0 };
+        let page = ExplainPage { rows, limit, ..ExplainPage::FIRST };
+        let mut report = explained::preview(&explanation, &spec, self.plane.hold_max(), page);
         // It is worked out apart from the threads that serve requests.
         if divided::is_to_be(&spec)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -101,6 +109,10 @@ impl Backend for Served {
             report.summary = divided::told(&spec, &division);
         }
         Ok(report)
+    }
+
+    fn would_accept(&self, by: &KeyName, submission: Submission) -> Result<(), ApiRefusal> {
+        self.plane.would_accept(by, submission)
     }
 
     async fn rankings(&self, by: &KeyName, submission: Submission) -> Vec<RankingReport> {
@@ -226,10 +238,20 @@ impl Backend for Served {
         }
     }
 
-    async fn explain(&self, id: JobId) -> Result<Option<ExplainReport>, ApiRefusal> {
+    async fn ask_about(&self, id: JobId) -> Result<Option<JobFacts>, ApiRefusal> {
         let Some(job) = self.find(id) else { return Ok(None) };
         let standing = self.plane.standing(id).await;
-        let explanation = self.plane.explain(&job);
+        let last_words = last_words::of(&self.plane, &job).await;
+        Ok(Some(JobFacts { job, standing, last_words }))
+    }
+
+    fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
+        let JobFacts { job, standing, last_words } = facts;
+        // Who goes on reading knows already when it may start.
+        let explanation = match page.after {
+            0 => self.plane.explain(&job),
+            _ => self.plane.explain_verdicts(&job),
+        };
         let view = self.plane.view();
         let copies = |digest: Digest, site: &SiteName| {
             let record = view.copies.get(&(digest, site.clone()));
@@ -241,12 +263,11 @@ impl Backend for Served {
                 problem: record.and_then(|copy| copy.trouble.last_error.clone()),
             }
         };
-        let (standing, hold) = (standing.as_ref(), self.plane.hold_max());
-        let report = explained::report(&job, &explanation, standing, hold, copies);
+        let known = explained::Known { standing: standing.as_ref(), hold: self.plane.hold_max() };
+        let report = explained::report(&job, &explanation, known, page, copies);
         let turn = shared::turn(&job, &view, self.plane.now());
         let summary = turn.unwrap_or_else(|| report.summary.clone());
-        let last_words = last_words::of(&self.plane, &job).await;
-        Ok(Some(ExplainReport { last_words, summary, ..report }))
+        Ok(ExplainReport { last_words, summary, ..report })
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {

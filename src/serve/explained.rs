@@ -18,6 +18,8 @@ use crate::api::v1::explain::{
 };
 use crate::api::v1::happened::{Names, abort_cause};
 use crate::api::v1::ranking::RankingReport;
+use crate::http::backend::ExplainPage;
+use crate::serve::verdicts::Verdicts;
 use crate::serve::{promised, verdicts, waits};
 
 /// How far a copy of some content has come on its way to a site.
@@ -33,16 +35,26 @@ pub(super) struct CopyProgress {
     pub(super) problem: Option<Arc<str>>,
 }
 
-/// The report on one job; `copies` knows how far a copy is, `hold` is how long a component
-/// waits for the others at most.
+/// What a report on a job needs beside its explanation.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Known<'a> {
+    /// Where it stands in its queue.
+    pub(super) standing: Option<&'a Standing>,
+    /// How long a component waits for the others at most.
+    pub(super) hold: DurationMs,
+}
+
+/// The report on some components of a job; `copies` knows how far a copy is.
 pub(super) fn report(
     job: &Job,
     explanation: &Explanation,
-    standing: Option<&Standing>,
-    hold: DurationMs,
+    Known { standing, hold }: Known<'_>,
+    page: ExplainPage,
     copies: impl Fn(Digest, &SiteName) -> CopyProgress,
 ) -> ExplainReport {
     let waits = explanation.wait == Wait::Placement;
+    let verdicts = verdicts::of_job(job, explanation, page);
+    let is_first = page.after == 0;
     let placed_by = job.placed_by.as_ref().filter(|_| job.is_placed());
     ExplainReport {
         job: job.id.0,
@@ -54,14 +66,16 @@ pub(super) fn report(
         position: standing.map(|standing| standing.ahead as u64 + 1),
         estimate: estimate(explanation),
         estimate_unknown: unknown(explanation),
-        cost: if waits { cost(explanation, &job.spec, hold) } else { None },
-        verdicts: verdicts::of_job(job, explanation),
-        bids: bids(explanation),
-        bids_by: bids_by(explanation, job.is_placed()),
-        ranking: RankingReport::of(job),
+        cost: if waits { cost(explanation, &job.spec, hold, &verdicts) } else { None },
+        bids: if is_first { bids(explanation) } else { Vec::new() },
+        bids_by: bids_by(explanation, job.is_placed()).filter(|_| is_first),
+        ranking: RankingReport::of(job, |component| verdicts.tell_of(component)),
         withheld: withheld(explanation).filter(|_| waits),
-        transfers: transfers(job, copies),
+        transfers: transfers(job, |component| verdicts.tell_of(component), copies),
         last_words: Vec::new(),
+        next: verdicts.next(),
+        groups: verdicts.groups,
+        verdicts: verdicts.shown,
     }
 }
 
@@ -142,7 +156,11 @@ fn outputs(job: &Job) -> Vec<OnItsWay> {
     outputs
 }
 
-fn transfers(job: &Job, copies: impl Fn(Digest, &SiteName) -> CopyProgress) -> Vec<TransferReport> {
+fn transfers(
+    job: &Job,
+    is_told_of: impl Fn(ComponentIndex) -> bool,
+    copies: impl Fn(Digest, &SiteName) -> CopyProgress,
+) -> Vec<TransferReport> {
     let report = |way: OnItsWay| {
         let copy = copies(way.content.digest, &way.to);
         Some(TransferReport {
@@ -157,7 +175,8 @@ fn transfers(job: &Job, copies: impl Fn(Digest, &SiteName) -> CopyProgress) -> V
             problem: copy.problem.filter(|_| !copy.here).map(|problem| problem.to_string()),
         })
     };
-    on_its_way(job).into_iter().filter_map(report).collect()
+    let ways = on_its_way(job).into_iter().filter(|way| is_told_of(way.component));
+    ways.filter_map(report).collect()
 }
 
 /// The report on a job that is not submitted.
@@ -165,7 +184,9 @@ pub(super) fn preview(
     explanation: &Explanation,
     spec: &JobSpec,
     hold: DurationMs,
+    page: ExplainPage,
 ) -> ExplainReport {
+    let verdicts = verdicts::of_preview(explanation, page);
     ExplainReport {
         job: 0,
         summary: placement(explanation, None),
@@ -176,14 +197,16 @@ pub(super) fn preview(
         position: None,
         estimate: estimate(explanation),
         estimate_unknown: unknown(explanation),
-        cost: cost(explanation, spec, hold),
-        verdicts: verdicts::of_preview(explanation),
-        bids: bids(explanation),
+        cost: cost(explanation, spec, hold, &verdicts),
+        bids: if page.limit > 0 { bids(explanation) } else { Vec::new() },
         bids_by: bids_by(explanation, false),
         ranking: Vec::new(),
         withheld: withheld(explanation),
         transfers: Vec::new(),
         last_words: Vec::new(),
+        next: verdicts.next(),
+        groups: verdicts.groups,
+        verdicts: verdicts.shown,
     }
 }
 
@@ -205,10 +228,17 @@ fn unknown(explanation: &Explanation) -> Option<String> {
     }
 }
 
-/// What the plan would cost, if there is one.
-fn cost(explanation: &Explanation, spec: &JobSpec, hold: DurationMs) -> Option<CostReport> {
+/// What the plan would cost, if there is one; in all, with the transfers of the components that are
+/// told of.
+fn cost(
+    explanation: &Explanation,
+    spec: &JobSpec,
+    hold: DurationMs,
+    told: &Verdicts,
+) -> Option<CostReport> {
     let plan = explanation.decision.as_ref().ok()?;
-    let transfers = explanation.transfers.iter().map(|transfer| {
+    let transfers = explanation.transfers.iter();
+    let transfers = transfers.filter(|transfer| told.tell_of(transfer.component)).map(|transfer| {
         let measured = transfer.link.as_ref().and_then(|link| link.measured);
         let component = explanation.components.get(transfer.component.0 as usize);
         ExpectedTransferReport {
@@ -308,6 +338,20 @@ fn begins_later(job: &Job, index: ComponentIndex) -> Option<String> {
     Some(format!("; {name} begins at {at}, as promised"))
 }
 
+/// Of very many names the first are told.
+const MOST_NAMES: usize = 50;
+
+/// Names one after the other, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    match names.len() {
+        0 => "none".into(),
+        count if count > MOST_NAMES => {
+            format!("{} and {} more", names[..MOST_NAMES].join(", "), count - MOST_NAMES)
+        }
+        _ => names.join(", "),
+    }
+}
+
 fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
     let next = next_claim.map(|at| format!("; processors are claimed next at {}", Instant(at)));
     let next = next.unwrap_or_default();
@@ -317,7 +361,7 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             .filter(|(_, component)| component.run.as_str() == run)
             .filter_map(|(index, _)| name(job, index))
             .collect();
-        if names.is_empty() { "none".into() } else { names.join(", ") }
+        some_of(&names)
     };
     match &job.phase {
         Phase::Placed { .. } if job.inputs_here => {
@@ -341,15 +385,15 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
             };
             let (later, restarted): (Vec<_>, Vec<_>) = job.restarting().partition(is_later);
             let restarted: Vec<_> = restarted.into_iter().filter_map(|i| name(job, i)).collect();
-            let later: String = later.into_iter().filter_map(|i| begins_later(job, i)).collect();
+            let later = later.into_iter().take(MOST_NAMES);
+            let later: String = later.filter_map(|i| begins_later(job, i)).collect();
             let running = waiting("running");
             match restarted.as_slice() {
                 [] if later.is_empty() => format!("it runs: {running}"),
                 [] => format!("it runs: {running}{later}{next}"),
-                names => format!(
-                    "it runs: {running}{later}; restarted alone: {}{next}",
-                    names.join(", ")
-                ),
+                names => {
+                    format!("it runs: {running}{later}; restarted alone: {}{next}", some_of(names))
+                }
             }
         }
         Phase::Collecting { .. } => "it succeeded; its outputs are brought to their sites".into(),

@@ -19,7 +19,7 @@ fn full(_: Digest, _: &SiteName) -> CopyProgress {
 /// From, to, and what went wrong.
 fn told(job: &Job) -> Vec<(String, String, Option<String>)> {
     let told = |report: TransferReport| (report.from, report.site, report.problem);
-    transfers(job, full).into_iter().map(told).collect()
+    transfers(job, |_| true, full).into_iter().map(told).collect()
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn one_not_yet_submitted_is_told_by_which_rule_sites_would_be_chosen() {
         placements: job.components[0].placement.clone().into_iter().collect(),
         transfer_time: DurationMs::ZERO,
     });
-    let told = preview(&explanation, &job.spec, DurationMs::ZERO);
+    let told = preview(&explanation, &job.spec, DurationMs::ZERO, ExplainPage::FIRST);
     assert_eq!(told.rule.as_deref(), Some(Rule::MostLeft.as_str()));
     assert_eq!(told.summary, "it can be placed now, on 1 site(s), with input there in 0s");
 }

@@ -21,7 +21,9 @@ use crate::api::v1::file::{FilePage, FileReport};
 use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
-use crate::http::backend::{Backend, Changes, History, ListOrder, Piece, Pieces, ReadOrder};
+use crate::http::backend::{
+    Backend, Changes, ExplainPage, History, JobFacts, ListOrder, Piece, Pieces, ReadOrder,
+};
 
 /// What the jobs of a store would take of memory, and what they may.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +65,11 @@ impl Backend for ReadOnly {
         self.refused()
     }
 
-    fn preview(&self, _: &KeyName, _: Submission) -> Result<ExplainReport, ApiRefusal> {
+    fn preview(&self, _: &KeyName, _: Submission, _: usize) -> Result<ExplainReport, ApiRefusal> {
+        self.refused()
+    }
+
+    fn would_accept(&self, _: &KeyName, _: Submission) -> Result<(), ApiRefusal> {
         self.refused()
     }
 
@@ -139,7 +145,11 @@ impl Backend for ReadOnly {
         archived.map(|job| records::history(store, &job, false)).transpose()
     }
 
-    async fn explain(&self, _: JobId) -> Result<Option<ExplainReport>, ApiRefusal> {
+    async fn ask_about(&self, _: JobId) -> Result<Option<JobFacts>, ApiRefusal> {
+        self.refused()
+    }
+
+    fn explain(&self, _: JobFacts, _: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
         self.refused()
     }
 

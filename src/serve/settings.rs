@@ -302,6 +302,7 @@ pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
         max_body_bytes: usize::try_from(server.max_body.0).unwrap_or(usize::MAX),
         max_bulk_jobs: config.limits.max_jobs_per_request as usize,
         max_sweep_tasks: config.limits.max_sweep_tasks as usize,
+        max_job_bytes: room::for_jobs(config).per_key,
         head_timeout: ms(server.head_timeout),
         body_timeout: ms(server.body_timeout),
         keep_alive: ms(server.keep_alive),

@@ -1,6 +1,7 @@
 //! What each site is to a job, as the API shows it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use cospan_actors::coallocator::{Explanation, SiteFigures};
 use cospan_domain::ids::{ComponentIndex, SiteName};
@@ -9,8 +10,18 @@ use cospan_domain::placement::{Outcome, Reason, SiteVerdict};
 use cospan_domain::site::owners::Ban;
 
 use crate::api::v1::Instant;
-use crate::api::v1::explain::VerdictReport;
+use crate::api::v1::explain::{VerdictGroup, VerdictReport};
 use crate::api::v1::lane::WaitReport;
+use crate::http::backend::ExplainPage;
+
+/// More verdicts than this are summed up, too.
+const MANY: usize = 200;
+/// The component goes there.
+const CHOSEN: &str = "chosen";
+/// It would, if its job were placed anew.
+const WOULD_BE_CHOSEN: &str = "would-be-chosen";
+/// It could go there, but goes to another site.
+const NOT_PREFERRED: &str = "not-preferred";
 
 /// Sites of a job that nobody looks at any more.
 pub(super) fn removed<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
@@ -23,25 +34,179 @@ fn placed(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
     placed.filter_map(|(index, component)| Some((index, &component.placement.as_ref()?.site)))
 }
 
+/// Verdicts on some of a job's components, and how they stand among all.
+pub(super) struct Verdicts {
+    pub(super) shown: Vec<VerdictReport>,
+    /// All of them by code, on a first page, where they are many.
+    pub(super) groups: Vec<VerdictGroup>,
+    /// The components told of.
+    pub(super) components: Range<usize>,
+    /// How many there are.
+    count: usize,
+}
+
+impl Verdicts {
+    /// Where the next page begins.
+    pub(super) fn next(&self) -> Option<u64> {
+        let is_more = self.components.end < self.count;
+        is_more.then_some(self.components.end as u64)
+    }
+
+    /// Whether this is told of a component.
+    pub(super) fn tell_of(&self, component: ComponentIndex) -> bool {
+        self.components.contains(&(component.0 as usize))
+    }
+}
+
 /// Where a job is, by which rule, and what the other sites would be to it now; of a job that
 /// waits what each site is to it.
-pub(super) fn of_job(job: &Job, explanation: &Explanation) -> Vec<VerdictReport> {
-    let here: Vec<VerdictReport> =
-        placed(job).map(|(index, site)| at_site(job, explanation, index, site)).collect();
-    if job.is_final() {
-        return here;
-    }
-    let is_here = |verdict: &&SiteVerdict| placed(job).any(|(_, site)| *site == verdict.site);
-    let others = explanation.verdicts.iter().filter(|verdict| !is_here(verdict));
-    let others = others.flat_map(|verdict| of_site(explanation, verdict));
-    let others = others.map(|report| if here.is_empty() { report } else { instead(report) });
-    let others: Vec<VerdictReport> = others.collect();
-    here.into_iter().chain(others).collect()
+pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) -> Verdicts {
+    let here: Vec<(ComponentIndex, &SiteName)> = placed(job).collect();
+    let sites: BTreeSet<&SiteName> = here.iter().map(|(_, site)| *site).collect();
+    let others: Vec<&SiteVerdict> = match job.is_final() {
+        true => Vec::new(),
+        false => {
+            let all = explanation.verdicts.iter();
+            all.filter(|verdict| !sites.contains(&verdict.site)).collect()
+        }
+    };
+    let count = job.component_count().max(explanation.components.len());
+    let is_placed = !here.is_empty();
+    let told: Vec<Told> = here
+        .into_iter()
+        .map(|(index, site)| Told::Here(job, index, site))
+        .chain(others.into_iter().map(|verdict| match is_placed {
+            true => Told::Instead(verdict),
+            false => Told::Waiting(verdict),
+        }))
+        .collect();
+    page_of(explanation, &told, count, page)
 }
 
 /// What each site would be to a job that is not submitted.
-pub(super) fn of_preview(explanation: &Explanation) -> Vec<VerdictReport> {
-    explanation.verdicts.iter().flat_map(|verdict| of_site(explanation, verdict)).collect()
+pub(super) fn of_preview(explanation: &Explanation, page: ExplainPage) -> Verdicts {
+    let told: Vec<Told> = explanation.verdicts.iter().map(Told::Waiting).collect();
+    page_of(explanation, &told, explanation.components.len(), page)
+}
+
+/// What is to be told of one component at one site.
+enum Told<'a> {
+    /// It is placed there.
+    Here(&'a Job, ComponentIndex, &'a SiteName),
+    /// What the site would be to it if its job, which is placed, were placed anew.
+    Instead(&'a SiteVerdict),
+    /// What the site is to it while its job waits.
+    Waiting(&'a SiteVerdict),
+}
+
+impl Told<'_> {
+    fn component(&self) -> usize {
+        let (Told::Here(_, ComponentIndex(index), _)
+        | Told::Instead(SiteVerdict { component: ComponentIndex(index), .. })
+        | Told::Waiting(SiteVerdict { component: ComponentIndex(index), .. })) = self;
+        *index as usize
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            Told::Here(..) => 1,
+            Told::Instead(verdict) | Told::Waiting(verdict) => match &verdict.outcome {
+                Outcome::Chosen | Outcome::NotPreferred => 1,
+                Outcome::Refused(reasons) => reasons.len(),
+            },
+        }
+    }
+
+    fn reports(&self, explanation: &Explanation) -> Vec<VerdictReport> {
+        match self {
+            Told::Here(job, index, site) => vec![at_site(job, explanation, *index, site)],
+            Told::Instead(verdict) => {
+                of_site(explanation, verdict).into_iter().map(instead).collect()
+            }
+            Told::Waiting(verdict) => of_site(explanation, verdict),
+        }
+    }
+
+    /// What becomes of it in a group: its codes, with the site.
+    fn codes(&self, explanation: &Explanation) -> (Vec<&'static str>, &SiteName) {
+        match self {
+            Told::Here(_, _, site) => (vec![here(explanation.sites.get(*site))], site),
+            Told::Instead(verdict) | Told::Waiting(verdict) => {
+                let codes = match &verdict.outcome {
+                    Outcome::Chosen if matches!(self, Told::Instead(_)) => vec![WOULD_BE_CHOSEN],
+                    Outcome::Chosen => vec![CHOSEN],
+                    Outcome::NotPreferred => vec![NOT_PREFERRED],
+                    Outcome::Refused(reasons) => {
+                        reasons.iter().map(|reason| reason.code().as_str()).collect()
+                    }
+                };
+                (codes, &verdict.site)
+            }
+        }
+    }
+}
+
+/// Whole components from where the page begins, as many as fit; one at least.
+fn page_of(
+    explanation: &Explanation,
+    told: &[Told<'_>],
+    count: usize,
+    page: ExplainPage,
+) -> Verdicts {
+    let count = told.iter().map(|one| one.component() + 1).max().unwrap_or_default().max(count);
+    let mut rows = vec![0; count];
+    told.iter().for_each(|one| rows[one.component()] += one.rows());
+    let begin = page.after.min(count);
+    let (mut end, mut taken) = (begin, 0);
+    while end < count && end - begin < page.limit {
+        taken += rows[end];
+        if end > begin && taken > page.rows {
+            break;
+        }
+        end += 1;
+    }
+    let components = begin..end;
+    let shown = told.iter().filter(|one| components.contains(&one.component()));
+    let shown = shown.flat_map(|one| one.reports(explanation)).collect();
+    let is_summed_up = begin == 0 && (end < count || rows.iter().sum::<usize>() > MANY);
+    let groups = if is_summed_up { groups(explanation, told) } else { Vec::new() };
+    Verdicts { shown, groups, components, count }
+}
+
+/// All verdicts by code, the most frequent first.
+fn groups(explanation: &Explanation, told: &[Told<'_>]) -> Vec<VerdictGroup> {
+    #[derive(Default)]
+    struct Group<'a> {
+        sites: BTreeSet<&'a SiteName>,
+        components: BTreeSet<usize>,
+        verdicts: usize,
+        first: Option<&'a Told<'a>>,
+    }
+    let mut groups: BTreeMap<&'static str, Group<'_>> = BTreeMap::new();
+    for one in told {
+        let (codes, site) = one.codes(explanation);
+        for code in codes {
+            let group = groups.entry(code).or_default();
+            group.sites.insert(site);
+            group.components.insert(one.component());
+            group.verdicts += 1;
+            group.first.get_or_insert(one);
+        }
+    }
+    let mut groups: Vec<(&'static str, Group<'_>)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.verdicts));
+    let report = |(code, group): (&'static str, Group<'_>)| {
+        let rows = group.first.map(|first| first.reports(explanation)).unwrap_or_default();
+        let first = rows.into_iter().find(|row| row.code == code).unwrap_or_default();
+        let place = [first.component, first.site].map(Option::unwrap_or_default);
+        VerdictGroup {
+            code: code.into(),
+            sites: group.sites.len() as u64,
+            components: group.components.len() as u64,
+            example: format!("{} at {}: {}", place[0], place[1], first.detail),
+        }
+    };
+    groups.into_iter().map(report).collect()
 }
 
 /// A site that a placed job would go to only if it were placed anew.
@@ -49,11 +214,19 @@ fn instead(report: VerdictReport) -> VerdictReport {
     match report.chosen {
         false => report,
         true => VerdictReport {
-            code: "would-be-chosen".into(),
+            code: WOULD_BE_CHOSEN.into(),
             chosen: false,
             detail: format!("placed anew now it would go here: {}", report.detail),
             ..report
         },
+    }
+}
+
+/// The code of a site where a component is.
+fn here(figures: Option<&SiteFigures>) -> &'static str {
+    match figures {
+        None => "not-configured",
+        Some(_) => "placed-here",
     }
 }
 
@@ -66,15 +239,15 @@ fn at_site(
     let by = job.placed_by.as_ref().map(|by| format!(" by {}: {}", by.policy, by.rule));
     let by = by.unwrap_or_default();
     let figures = explanation.sites.get(site);
-    let (code, now) = match figures.map(|figures| figures.obstacles.as_slice()) {
-        None => ("not-configured", "; the site is no longer in the configuration".to_owned()),
-        Some([]) => ("placed-here", String::new()),
-        Some(_) => ("placed-here", format!("; now: {}", obstacles(figures))),
+    let now = match figures.map(|figures| figures.obstacles.as_slice()) {
+        None => "; the site is no longer in the configuration".to_owned(),
+        Some([]) => String::new(),
+        Some(_) => format!("; now: {}", obstacles(figures)),
     };
     let report = VerdictReport {
         component: job.name_of(index),
         site: Some(site.to_string()),
-        code: code.into(),
+        code: here(figures).into(),
         chosen: true,
         detail: format!("placed here{by}{now}"),
         ..VerdictReport::default()
@@ -123,9 +296,9 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
         Outcome::Chosen => {
             let taken =
                 share.map_or_else(|| left.clone(), |share| format!("takes {share}, {left}"));
-            vec![report("chosen", true, taken)]
+            vec![report(CHOSEN, true, taken)]
         }
-        Outcome::NotPreferred => vec![report("not-preferred", false, left)],
+        Outcome::NotPreferred => vec![report(NOT_PREFERRED, false, left)],
         Outcome::Refused(reasons) => reasons
             .iter()
             .map(|reason| report(reason.code().as_str(), false, why(reason, figures)))

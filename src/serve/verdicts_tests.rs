@@ -19,6 +19,7 @@ use super::*;
 use crate::api::v1::job::JobReport;
 use crate::serve::explained;
 
+const FIRST: ExplainPage = ExplainPage::FIRST;
 const PROBE: Timestamp = Timestamp(1_700_000_000_000);
 
 fn site(name: &str) -> SiteName {
@@ -164,7 +165,7 @@ fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
         let mut job = placed_at("delft", phase);
         for held in [None, Some("it panicked")] {
             job.held = held.map(Arc::from);
-            let reports = of_job(&job, &explanation(Wait::Phase));
+            let reports = of_job(&job, &explanation(Wait::Phase), FIRST).shown;
             let expected = [("delft", "placed-here", true), ("leiden", "would-be-chosen", false)];
             assert_eq!(codes(&reports), expected, "{:?}", job.phase);
             let here = &reports[0].detail;
@@ -185,7 +186,8 @@ fn what_waited_lately_is_told_with_its_times() {
     let lane = Lane { partition: Some("short".into()), account: None };
     let refused = Outcome::Refused(vec![Reason::Waited { lane, wait }]);
     let verdicts = vec![verdict("leiden", refused)];
-    let reports = of_preview(&Explanation { verdicts, ..explanation(Wait::NotSubmitted) });
+    let explanation = Explanation { verdicts, ..explanation(Wait::NotSubmitted) };
+    let reports = of_preview(&explanation, FIRST).shown;
     assert_eq!(codes(&reports), [("leiden", "waited-lately", false)]);
     assert_eq!(
         reports[0].detail,
@@ -196,7 +198,7 @@ fn what_waited_lately_is_told_with_its_times() {
 
 #[test]
 fn numbers_are_fields_and_not_words_alone() {
-    let reports = of_job(&waiting_job(), &explanation(Wait::Placement));
+    let reports = of_job(&waiting_job(), &explanation(Wait::Placement), FIRST).shown;
     let delft = &reports[0];
     assert_eq!((delft.code.as_str(), delft.chosen), ("site-unusable", false));
     assert_eq!((delft.idle, delft.quota_leaves, delft.pending), (Some(9), Some(7), Some(1)));
@@ -212,7 +214,7 @@ fn a_site_that_left_the_configuration_is_named() {
     let job = placed_at("utrecht", Phase::Running { since: Timestamp(1) });
     let explanation = explanation(Wait::Phase);
     assert_eq!(removed(&job, &explanation), [&site("utrecht")].into());
-    let reports = of_job(&job, &explanation);
+    let reports = of_job(&job, &explanation, FIRST).shown;
     assert_eq!(reports[0].code, "not-configured");
     assert!(reports[0].detail.contains("no longer in the configuration"));
 }
@@ -220,7 +222,7 @@ fn a_site_that_left_the_configuration_is_named() {
 #[test]
 fn a_job_that_has_ended_is_told_where_it_was() {
     let job = placed_at("leiden", Phase::Finished { at: Timestamp(2) });
-    let reports = of_job(&job, &explanation(Wait::Ended));
+    let reports = of_job(&job, &explanation(Wait::Ended), FIRST).shown;
     assert_eq!(codes(&reports), [("leiden", "placed-here", true)]);
 }
 
@@ -228,9 +230,9 @@ fn a_job_that_has_ended_is_told_where_it_was() {
 fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
     let told = |job: &Job| {
         let wait = if job.is_final() { Wait::Ended } else { Wait::Phase };
-        let hold = DurationMs::ZERO;
+        let known = explained::Known::default();
         let copies = |_, _: &SiteName| Default::default();
-        let report = explained::report(job, &explanation(wait), None, hold, copies);
+        let report = explained::report(job, &explanation(wait), known, FIRST, copies);
         let placed = JobReport::from(job).placed.map(|placed| placed.to_string());
         (report.refused.map(|refused| refused.to_string()), placed)
     };
@@ -242,4 +244,81 @@ fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
     assert_eq!(told(&ended), (Some(refused), Some(shown)));
     let queue = Phase::Queued { since: Timestamp(0), not_before: Timestamp(0) };
     assert_eq!(told(&placed_at("delft", queue)), (None, None), "it has no site any more");
+}
+
+/// A waiting job of so many components, each refused by so many sites but one.
+fn large(components: usize, sites: usize) -> (Job, Explanation) {
+    let mut job = waiting_job();
+    let spec = Arc::make_mut(&mut job.spec);
+    let named = |number: usize| ComponentSpec {
+        name: format!("c{number}").parse().unwrap(),
+        ..spec.components[0].clone()
+    };
+    spec.components = (0..components).map(named).collect();
+    let refused = || {
+        let full = vec![Reason::SiteFull, Reason::Avoided];
+        [vec![Outcome::Chosen], vec![Outcome::Refused(full); sites - 1]].concat()
+    };
+    let of_component = |component: usize| {
+        (0..).zip(refused()).map(move |(number, outcome): (usize, Outcome)| SiteVerdict {
+            component: ComponentIndex(component as u32),
+            ..verdict(&format!("s{number}"), outcome)
+        })
+    };
+    let verdicts = (0..components).rev().flat_map(of_component).collect();
+    let components = job.spec.names(components);
+    (job, Explanation { verdicts, components, ..explanation(Wait::Placement) })
+}
+
+#[test]
+fn a_large_job_is_told_of_page_by_page_and_each_verdict_once() {
+    let (job, explanation) = large(1_000, 200);
+    let mut after = 0;
+    let mut seen = BTreeSet::new();
+    loop {
+        let page = of_job(&job, &explanation, ExplainPage { after, ..FIRST });
+        assert!(page.shown.len() <= ExplainPage::ROWS, "{}", page.shown.len());
+        for row in &page.shown {
+            assert!(seen.insert((row.component.clone(), row.site.clone(), row.code.clone())));
+        }
+        let groups: Vec<(&str, u64, u64)> = page
+            .groups
+            .iter()
+            .map(|group| (group.code.as_str(), group.sites, group.components))
+            .collect();
+        let all = [("avoided", 199, 1_000), ("site-full", 199, 1_000), ("chosen", 1, 1_000)];
+        assert_eq!(groups, if after == 0 { &all[..] } else { &[] });
+        match page.next() {
+            Some(next) => after = next as usize,
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 1_000 * (199 * 2 + 1));
+}
+
+#[test]
+fn a_page_has_whole_components_and_one_at_least() {
+    let (job, explanation) = large(10, 20);
+    let page = |after: usize, limit: usize, rows: usize| {
+        let page = of_job(&job, &explanation, ExplainPage { after, limit, rows });
+        let mut names: Vec<String> =
+            page.shown.iter().filter_map(|row| row.component.clone()).collect();
+        names.dedup();
+        (page.shown.len(), names.join(" "), page.next())
+    };
+    assert_eq!(page(0, 2, 1_000), (78, "c1 c0".into(), Some(2)));
+    assert_eq!(page(2, 1_000, 80), (78, "c3 c2".into(), Some(4)));
+    assert_eq!(page(4, 1_000, 1), (39, "c4".into(), Some(5)));
+    assert_eq!(page(9, 5, 1_000), (39, "c9".into(), None));
+    assert_eq!(page(10, 5, 1_000), (0, String::new(), None));
+    assert_eq!(page(usize::MAX, 5, 1_000), (0, String::new(), None));
+}
+
+#[test]
+fn what_fits_on_one_page_is_told_as_a_whole_and_in_the_order_of_preference() {
+    let (job, explanation) = large(5, 20);
+    let whole = of_job(&job, &explanation, FIRST);
+    assert_eq!((whole.shown.len(), whole.next()), (5 * 39, None));
+    assert_eq!(whole.groups, [], "who can read all of it needs no sum");
+    assert_eq!(whole.shown[0].component.as_deref(), Some("c4"));
 }

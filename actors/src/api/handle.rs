@@ -26,7 +26,7 @@ use tokio::sync::{broadcast, oneshot};
 use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
 use super::view::View;
 use crate::cluster::Call;
-use crate::coallocator::{AskStanding, Explanation, GridMaker, explain, preview};
+use crate::coallocator::{AskStanding, Explanation, GridMaker, explain, explain_verdicts, preview};
 use crate::information::NoteStamp;
 use crate::intake::Command;
 use crate::links::LinkStanding;
@@ -326,6 +326,19 @@ impl ControlPlane {
     /// Why a job is where it is.
     pub fn explain(&self, job: &Job) -> Explanation {
         explain(&self.shared, job)
+    }
+
+    /// The same without an estimate of its start, which may be most of the work.
+    pub fn explain_verdicts(&self, job: &Job) -> Explanation {
+        explain_verdicts(&self.shared, job)
+    }
+
+    /// Whether a job would be accepted if it were submitted now with this key.
+    ///
+    /// # Errors
+    /// It would be refused.
+    pub fn would_accept(&self, by: &KeyName, mut submission: Submission) -> Result<(), ApiRefusal> {
+        self.prepare(0, by, &mut submission).map(drop)
     }
 
     /// How far a copy has come, while it is being made.

@@ -113,6 +113,19 @@ pub enum Wait {
 
 /// Explains a job.
 pub fn explain(shared: &Shared, job: &Job) -> Explanation {
+    explain_by(shared, job, estimate::of_job)
+}
+
+/// The same without an estimate of its start, which may be most of the work.
+pub fn explain_verdicts(shared: &Shared, job: &Job) -> Explanation {
+    explain_by(shared, job, |_, _, _, _| Estimate::None)
+}
+
+fn explain_by(
+    shared: &Shared,
+    job: &Job,
+    estimate: impl FnOnce(&Shared, &GridSnapshot, &Arc<PlacementRequest>, &Job) -> Estimate,
+) -> Explanation {
     let request = shared.request_of(job);
     let wait = match (&job.held, &job.frozen_by) {
         _ if job.is_final() => Wait::Ended,
@@ -134,7 +147,7 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
         Phase::Queued { .. } => grids.snapshot_for(shared, job.id),
         _ => grids.snapshot_without(shared, job).into(),
     };
-    let estimate = estimate::of_job(shared, &grid, &request, job);
+    let estimate = estimate(shared, &grid, &request, job);
     let explanation = ask(shared, &grid, &job.spec, &request, wait, starvation_guard);
     let silence = Silence::of(shared, job);
     Explanation { next_claim: shared.claim_time(job), estimate, silence, ..explanation }

@@ -20,7 +20,9 @@ pub use actor::{AskStanding, CoAllocator};
 pub use dividing::Division;
 pub(crate) use dividing::would_divide;
 pub use estimate::Estimate;
-pub use explain::{ExpectedTransfer, Explanation, SiteFigures, Wait, explain, preview};
+pub use explain::{
+    ExpectedTransfer, Explanation, SiteFigures, Wait, explain, explain_verdicts, preview,
+};
 pub use grid::GridMaker;
 pub(crate) use grid::{aged, belief, holding_sums, is_believed, may_try_out};
 pub(crate) use reserving::would_rank;

@@ -202,7 +202,7 @@ impl Intake {
             view.jobs.values().filter(|job| over(job)).take(AT_ONCE).cloned().collect();
         let more = old.len() == AT_ONCE;
         for job in old {
-            let events = history_texts(&*self.shared.store, job.id).unwrap_or_else(|problem| {
+            let events = history_texts(&*self.shared.store, &job).unwrap_or_else(|problem| {
                 warn!(job = %job.id, %problem, "archived without its history");
                 EventTexts::default()
             });

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use cospan_domain::ids::{InstanceId, JobId, RunnerName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::runner::{Described, Over, Sweep};
-use cospan_domain::units::{DurationMs, Timestamp};
+use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -98,6 +98,7 @@ pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Re
         spec,
         sweep: Some(Sweep { over, at_once: Some(sweep.at_once) }),
         max_tasks: sweep.count,
+        max_bytes: Bytes(u64::MAX),
     };
     described.jobs()?.into_iter().nth(number - sweep.first).context("a run of its sweep")
 }

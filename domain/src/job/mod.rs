@@ -30,6 +30,8 @@ pub mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use packed::WordPlace;
+
 use crate::machine::Machine;
 use crate::units::Timestamp;
 

@@ -1,34 +1,137 @@
 //! Programs as specifications keep them: most of what jobs that wait take of memory would be
-//! their words, each of them by itself.
+//! their words, each of them by itself. Runs of one sweep share what they have in common.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fmt::Write;
 use std::sync::Arc;
 
-use super::spec::{Executable, Program};
+use super::spec::{ComponentSpec, Executable, JobSpec, Program};
 use crate::ids::RelPath;
 
-/// A [`Program`] with all its words in one piece, which equal ones can share. Who needs them has
-/// it opened.
-#[derive(Clone, PartialEq, Eq)]
+/// A word of so many bytes is a piece of its own.
+const LONG: usize = 1_024;
+/// Shorter ones make pieces of about so many.
+const PIECE: usize = 2_048;
+
+/// A [`Program`] with its words in a few pieces, which others can share. Who needs them has it
+/// opened.
+#[derive(Clone)]
 pub struct PackedProgram {
     /// The executable.
     pub executable: Executable,
-    /// Arguments and lines of setup, each behind their number; whether there is a directory, and
-    /// it; names and values of variables up to the end. Each text is behind its length.
-    words: Arc<[u8]>,
+    counts: WordCounts,
+    /// The words: arguments, lines of setup, the directory if there is one, and then names and
+    /// values of variables by turns.
+    pieces: Arc<[Piece]>,
+}
+
+/// How many words of a kind a program has; all others are names and values of variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WordCounts {
+    /// Arguments.
+    pub arguments: u32,
+    /// Lines of setup.
+    pub setup: u32,
+    /// It names a directory.
+    pub has_directory: bool,
+}
+
+impl WordCounts {
+    fn before_variables(self) -> usize {
+        self.arguments as usize + self.setup as usize + usize::from(self.has_directory)
+    }
+
+    /// What the word with this number is; `name` is the one before.
+    fn place(self, number: usize, name: &str) -> WordPlace<'_> {
+        let (arguments, setup) = (self.arguments as usize, self.setup as usize);
+        let variables = self.before_variables();
+        match number {
+            _ if number < arguments => WordPlace::Argument(number),
+            _ if number < arguments + setup => WordPlace::Fixed,
+            _ if number < variables => WordPlace::Directory,
+            _ if (number - variables).is_multiple_of(2) => WordPlace::Fixed,
+            _ => WordPlace::Value(name),
+        }
+    }
+}
+
+/// Some words, one behind the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Each behind its length and a colon.
+    Short(Arc<str>),
+    /// One word.
+    Long(Arc<str>),
+}
+
+impl Piece {
+    /// What is shared.
+    pub fn text(&self) -> &Arc<str> {
+        let (Piece::Short(text) | Piece::Long(text)) = self;
+        text
+    }
+
+    fn words(&self) -> Words<'_> {
+        Words { pieces: std::slice::from_ref(self).iter(), rest: "" }
+    }
+}
+
+/// What a word is, as far as it can be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WordPlace<'a> {
+    /// The argument with this number.
+    Argument(usize),
+    /// The directory.
+    Directory,
+    /// The value of the variable of this name.
+    Value(&'a str),
+    /// It is never replaced.
+    Fixed,
 }
 
 impl PackedProgram {
+    /// A program of such pieces.
+    ///
+    /// # Errors
+    /// They do not have the words that they should have.
+    pub fn of_pieces(
+        executable: Executable,
+        counts: WordCounts,
+        pieces: Vec<Piece>,
+    ) -> Result<Self, &'static str> {
+        let program = Self { executable, counts, pieces: pieces.into() };
+        let is_whole = program.pieces.iter().all(|piece| match piece {
+            Piece::Long(_) => true,
+            Piece::Short(text) => written_length(piece.words()) == text.len(),
+        });
+        let (count, before) = (program.words().count(), counts.before_variables());
+        if !is_whole || count < before || !(count - before).is_multiple_of(2) {
+            return Err("its program does not have the words that it says");
+        }
+        Ok(program)
+    }
+
+    /// How many words of a kind it has.
+    pub fn counts(&self) -> WordCounts {
+        self.counts
+    }
+
+    /// Its words in pieces.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
     /// The program with its words apart.
     pub fn open(&self) -> Program {
-        let mut words = Words(&self.words);
-        let arguments = words.list();
-        let setup = words.list();
-        let directory = (words.number() > 0).then(|| RelPath::new(words.text()).ok()).flatten();
+        let mut words = self.words().map(Word::shared);
+        let arguments = words.by_ref().take(self.counts.arguments as usize).collect();
+        let setup = words.by_ref().take(self.counts.setup as usize).collect();
+        let directory = self.counts.has_directory.then(|| words.next()).flatten();
+        let directory = directory.and_then(|text| RelPath::new(&text).ok());
         let mut environment = BTreeMap::new();
-        while !words.0.is_empty() {
-            environment.insert(words.text().into(), words.text().into());
+        while let (Some(name), Some(value)) = (words.next(), words.next()) {
+            environment.insert(name, value);
         }
         let executable = self.executable.clone();
         Program { executable, arguments, environment, directory, setup }
@@ -41,29 +144,124 @@ impl PackedProgram {
         *self = program.into();
     }
 
+    /// Puts others in the place of words that have this text in them. Pieces without such words
+    /// stay shared.
+    ///
+    /// # Errors
+    /// The first of `by`, which gives `None` for a word that stays.
+    pub(crate) fn replace_words<E>(
+        &mut self,
+        with: &str,
+        mut by: impl FnMut(WordPlace<'_>, &str) -> Result<Option<Arc<str>>, E>,
+    ) -> Result<(), E> {
+        if !self.pieces.iter().any(|piece| piece.text().contains(with)) {
+            return Ok(());
+        }
+        let mut pieces = Vec::with_capacity(self.pieces.len());
+        let (mut number, mut before) = (0, Arc::<str>::default());
+        for piece in &*self.pieces {
+            if !piece.text().contains(with) {
+                pieces.push(piece.clone());
+                number += piece.words().count();
+                before = piece.words().last().map(Word::shared).unwrap_or_default();
+                continue;
+            }
+            let (mut packer, mut is_other) = (Packer::default(), false);
+            for word in piece.words() {
+                let place = self.counts.place(number, &before);
+                let other = match word.as_str().contains(with) {
+                    true => by(place, word.as_str())?,
+                    false => None,
+                };
+                is_other |= other.is_some();
+                let word = other.unwrap_or_else(|| word.shared());
+                packer.put(&word);
+                (number, before) = (number + 1, word);
+            }
+            match is_other {
+                true => pieces.extend(packer.finish()),
+                false => pieces.push(piece.clone()),
+            }
+        }
+        self.pieces = pieces.into();
+        Ok(())
+    }
+
     /// What its words take of memory.
     pub(super) fn bytes(&self) -> usize {
-        self.words.len()
+        self.pieces.iter().map(|piece| piece.text().len()).sum()
+    }
+
+    fn words(&self) -> Words<'_> {
+        Words { pieces: self.pieces.iter(), rest: "" }
     }
 }
+
+impl JobSpec {
+    /// Texts that are long enough to be worth sharing, each as often as it is there.
+    pub fn long_texts(&self) -> impl Iterator<Item = &Arc<str>> {
+        let values = self.run.task.iter().flat_map(|task| task.values.values());
+        self.components.iter().flat_map(long_texts).chain(values).filter(|text| text.len() >= LONG)
+    }
+}
+
+fn long_texts(component: &ComponentSpec) -> impl Iterator<Item = &Arc<str>> {
+    let words = component.overrides().flat_map(|change| {
+        let lists = change.arguments.iter().flatten().chain(&change.setup);
+        lists.chain(&change.lrm_options).chain(change.environment.values())
+    });
+    component.program.pieces().iter().map(Piece::text).chain(words)
+}
+
+/// However they are cut into pieces.
+impl PartialEq for PackedProgram {
+    fn eq(&self, other: &Self) -> bool {
+        self.executable == other.executable
+            && self.counts == other.counts
+            && (Arc::ptr_eq(&self.pieces, &other.pieces)
+                || have_same_words(self.words(), other.words()))
+    }
+}
+
+fn have_same_words(mut one: Words<'_>, mut other: Words<'_>) -> bool {
+    loop {
+        let next = (one.next_piece(), other.next_piece());
+        if let (Some(piece), Some(same)) = next
+            && Arc::ptr_eq(piece.text(), same.text())
+        {
+            // Whatever is in it, both go on behind it.
+            one.pieces.next();
+            other.pieces.next();
+            continue;
+        }
+        match (one.next(), other.next()) {
+            (None, None) => return true,
+            (Some(word), Some(same)) if word.as_str() == same.as_str() => {}
+            _ => return false,
+        }
+    }
+}
+
+impl Eq for PackedProgram {}
 
 impl From<Program> for PackedProgram {
     fn from(program: Program) -> Self {
         let Program { executable, arguments, environment, directory, setup } = program;
-        let mut words = Vec::with_capacity(512);
-        for list in [&arguments, &setup] {
-            put_number(&mut words, list.len());
-            list.iter().for_each(|word| put_text(&mut words, word));
-        }
-        put_number(&mut words, usize::from(directory.is_some()));
+        let counts = WordCounts {
+            arguments: arguments.len() as u32,
+            setup: setup.len() as u32,
+            has_directory: directory.is_some(),
+        };
+        let mut packer = Packer::default();
+        arguments.iter().chain(&setup).for_each(|word| packer.put(word));
         if let Some(directory) = &directory {
-            put_text(&mut words, directory.as_str());
+            packer.put(&directory.as_str().into());
         }
         for (name, value) in &environment {
-            put_text(&mut words, name);
-            put_text(&mut words, value);
+            packer.put(name);
+            packer.put(value);
         }
-        Self { executable, words: words.into() }
+        Self { executable, counts, pieces: packer.finish().into() }
     }
 }
 
@@ -73,49 +271,103 @@ impl fmt::Debug for PackedProgram {
     }
 }
 
-fn put_text(to: &mut Vec<u8>, text: &str) {
-    put_number(to, text.len());
-    to.extend_from_slice(text.as_bytes());
+/// Cuts words into pieces.
+#[derive(Default)]
+struct Packer {
+    pieces: Vec<Piece>,
+    short: String,
 }
 
-/// Seven bits a byte, the lowest first; all bytes but the last have the eighth.
-fn put_number(to: &mut Vec<u8>, mut number: usize) {
-    while number > 0x7f {
-        to.push(number as u8 | 0x80);
-        number >>= 7;
+impl Packer {
+    fn put(&mut self, word: &Arc<str>) {
+        if word.len() >= LONG {
+            self.close();
+            self.pieces.push(Piece::Long(word.clone()));
+            return;
+        }
+        // Writing into a text cannot fail.
+        let _ = write!(self.short, "{}:{word}", word.len());
+        if self.short.len() >= PIECE {
+            self.close();
+        }
     }
-    to.push(number as u8);
+
+    fn close(&mut self) {
+        if !self.short.is_empty() {
+            self.pieces.push(Piece::Short(std::mem::take(&mut self.short).into()));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Piece> {
+        self.close();
+        self.pieces
+    }
 }
 
-/// What is left to read.
-struct Words<'a>(&'a [u8]);
+/// One word.
+#[derive(Clone, Copy)]
+enum Word<'a> {
+    Short(&'a str),
+    Long(&'a Arc<str>),
+}
+
+impl<'a> Word<'a> {
+    fn as_str(self) -> &'a str {
+        match self {
+            Word::Short(text) => text,
+            Word::Long(text) => text,
+        }
+    }
+
+    fn shared(self) -> Arc<str> {
+        match self {
+            Word::Short(text) => text.into(),
+            Word::Long(text) => text.clone(),
+        }
+    }
+}
+
+/// The words of pieces. What is no word ends those of its piece.
+struct Words<'a> {
+    pieces: std::slice::Iter<'a, Piece>,
+    rest: &'a str,
+}
 
 impl<'a> Words<'a> {
-    fn number(&mut self) -> usize {
-        let mut number = 0;
-        for shift in (0..usize::BITS).step_by(7) {
-            let Some((&byte, rest)) = self.0.split_first() else { break };
-            self.0 = rest;
-            number |= usize::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                break;
+    /// The piece that begins here, if one does.
+    fn next_piece(&self) -> Option<&'a Piece> {
+        self.pieces.as_slice().first().filter(|_| self.rest.is_empty())
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = Word<'a>;
+
+    fn next(&mut self) -> Option<Word<'a>> {
+        loop {
+            if let Some((word, rest)) = first_word(self.rest) {
+                self.rest = rest;
+                return Some(Word::Short(word));
+            }
+            match self.pieces.next()? {
+                Piece::Long(word) => {
+                    self.rest = "";
+                    return Some(Word::Long(word));
+                }
+                Piece::Short(text) => self.rest = text,
             }
         }
-        number
     }
+}
 
-    fn text(&mut self) -> &'a str {
-        let length = self.number().min(self.0.len());
-        let (text, rest) = self.0.split_at(length);
-        self.0 = rest;
-        // Only texts are put in.
-        std::str::from_utf8(text).unwrap_or_default()
-    }
+fn first_word(text: &str) -> Option<(&str, &str)> {
+    let (length, rest) = text.split_once(':')?;
+    rest.split_at_checked(length.parse().ok()?)
+}
 
-    fn list(&mut self) -> Vec<Arc<str>> {
-        let count = self.number();
-        (0..count).map(|_| self.text().into()).collect()
-    }
+/// What short words take as they are written.
+fn written_length(words: Words<'_>) -> usize {
+    words.map(|word| word.as_str().len()).map(|length| length.to_string().len() + 1 + length).sum()
 }
 
 #[cfg(test)]
@@ -144,7 +396,60 @@ mod tests {
             let program = Program { executable, arguments, environment, directory, setup };
             let packed = PackedProgram::from(program.clone());
             prop_assert_eq!(&packed.open(), &program);
-            prop_assert_eq!(PackedProgram::from(packed.open()), packed);
+            prop_assert_eq!(&PackedProgram::from(packed.open()), &packed);
+            let pieces = packed.pieces().to_vec();
+            let read = PackedProgram::of_pieces(packed.executable.clone(), packed.counts(), pieces);
+            prop_assert_eq!(read.unwrap(), packed);
+        }
+    }
+
+    fn at_site(arguments: Vec<Arc<str>>, values: &[(&str, String)]) -> PackedProgram {
+        let environment = values.iter().map(|(name, value)| ((*name).into(), (**value).into()));
+        let (executable, environment) =
+            (Executable::AtSite("/bin/true".into()), environment.collect());
+        Program { executable, arguments, environment, directory: None, setup: Vec::new() }.into()
+    }
+
+    #[test]
+    fn pieces_without_a_replaced_word_stay_shared() {
+        let many: Vec<Arc<str>> = (0..500).map(|number| format!("word {number}").into()).collect();
+        let with = [many.clone(), vec!["<1>".into()], many].concat();
+        let packed = at_site(with, &[("LONG", "x".repeat(300_000)), ("SHORT", "<2>".into())]);
+        let mut filled = packed.clone();
+        let mut seen = Vec::new();
+        let by = |place: WordPlace<'_>, word: &str| {
+            seen.push((format!("{place:?}"), word.to_owned()));
+            Ok::<_, ()>(Some("y".repeat(5_000).into()))
+        };
+        filled.replace_words("<", by).unwrap();
+        let place = |place: WordPlace<'_>, word: &str| (format!("{place:?}"), word.to_owned());
+        let expected =
+            [place(WordPlace::Argument(500), "<1>"), place(WordPlace::Value("SHORT"), "<2>")];
+        assert_eq!(seen, expected);
+        let mut expected = packed.open();
+        expected.arguments[500] = "y".repeat(5_000).into();
+        expected.environment.insert("SHORT".into(), "y".repeat(5_000).into());
+        assert_eq!(filled.open(), expected);
+        assert_eq!(filled, PackedProgram::from(expected), "however it is cut");
+        let is_own = |piece: &&Piece| {
+            !packed.pieces().iter().any(|other| Arc::ptr_eq(other.text(), piece.text()))
+        };
+        let own: usize = filled.pieces().iter().filter(is_own).map(|it| it.text().len()).sum();
+        assert!(own < 2 * (5_000 + 2 * PIECE), "{own}");
+    }
+
+    #[test]
+    fn pieces_that_are_not_what_they_say_are_refused() {
+        let of = |arguments: u32, text: &str| {
+            let counts = WordCounts { arguments, ..WordCounts::default() };
+            let executable = Executable::AtSite("/bin/true".into());
+            PackedProgram::of_pieces(executable, counts, vec![Piece::Short(text.into())])
+        };
+        assert!(of(2, "1:a3:b:c").is_ok() && of(0, "1:a3:b:c").is_ok());
+        for (arguments, text) in
+            [(3, "1:a1:b"), (1, "1:a1:b"), (2, "1:a9:b"), (1, "1:a:"), (0, "x")]
+        {
+            assert!(of(arguments, text).is_err(), "{arguments} {text}");
         }
     }
 

@@ -19,7 +19,7 @@ use crate::units::DurationMs;
 pub use super::chunk::Feed;
 use super::inputs;
 pub use super::later::InvalidOffset;
-pub use super::packed::PackedProgram;
+pub use super::packed::{PackedProgram, Piece, WordCounts};
 pub use super::program::ProgramAtSite;
 pub use super::request::{Flexible, Request};
 
@@ -458,7 +458,7 @@ impl ComponentSpec {
     }
 
     /// Everything that may replace parts of its program.
-    fn overrides(&self) -> impl Iterator<Item = &Override> + Clone {
+    pub(super) fn overrides(&self) -> impl Iterator<Item = &Override> + Clone {
         self.at.values().chain(self.restart.as_deref())
     }
 

@@ -17,6 +17,8 @@ use crate::units::{DurationMs, Timestamp};
 
 /// Most instants that are looked at.
 const MOST_STEPS: usize = 500;
+/// Most components that are tried at sites meanwhile: a second's work or so.
+const MOST_TRIES: usize = 4_000_000;
 
 /// Something of ours that has ended by then.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub fn by_pace(
 ///
 /// # Errors
 /// What keeps it from a place when everything that is bound to end has ended; `None` if so
-/// much happens before that nothing can be said.
+/// much happens before, or so much is to be placed, that nothing can be said.
 pub fn forecast(
     grid: &GridSnapshot,
     history: &History,
@@ -94,6 +96,9 @@ pub fn forecast(
         if !future.go_on(wakes.first().copied()) {
             return Err(refusal);
         }
+        if future.tries > MOST_TRIES {
+            break;
+        }
     }
     Err(None)
 }
@@ -106,6 +111,8 @@ struct Future<'a> {
     ends: BTreeMap<Timestamp, Vec<Release>>,
     now: Timestamp,
     ended: usize,
+    /// Components that were tried at a site each.
+    tries: usize,
 }
 
 impl<'a> Future<'a> {
@@ -121,14 +128,16 @@ impl<'a> Future<'a> {
             ends.entry(release.at.max(now + DurationMs(1))).or_default().push(release);
         }
         let (history, sites) = (history.clone(), grid.sites().to_vec());
-        Self { grid, history, sites, ends, now, ended: 0 }
+        Self { grid, history, sites, ends, now, ended: 0, tries: 0 }
     }
 
     /// Places what is before the job as far as it fits, then the job.
     fn look(&mut self, before: &mut Vec<&Waiter>, job: &Waiter) -> Result<Plan, Refusal> {
         let grid = self.grid.with_sites(self.sites.clone());
         let mut remaining = Remaining::of(&grid);
+        let (tries, sites) = (&mut self.tries, self.sites.len());
         let mut place = |waiter: &Waiter| {
+            *tries += waiter.request.components().len().max(1) * sites;
             let (history, observer) = (&mut self.history, &mut Silent);
             let mut context =
                 PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };

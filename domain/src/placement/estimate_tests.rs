@@ -75,6 +75,18 @@ fn a_job_that_backs_off_waits_for_its_time() {
 }
 
 #[test]
+fn what_would_have_to_be_tried_too_often_is_not_estimated() {
+    const SITES: usize = 120;
+    let names: Vec<String> = (0..SITES).map(|number| format!("S{number}")).collect();
+    let grid = grid(names.iter().map(|name| ours(name, 0, 5)));
+    let ends = || (1..=490).map(|secs| release(secs, &names[secs as usize % SITES], 1)).collect();
+    let few = looked_ahead(&grid, ends(), &[], &waiter(&[4; 10], 1));
+    assert!(matches!(few, Ok((361..=490, _))), "{few:?}");
+    let many = looked_ahead(&grid, ends(), &[], &waiter(&[4; 120], 1));
+    assert_eq!(many, Err(None), "four million tries would be needed");
+}
+
+#[test]
 fn a_long_queue_is_estimated_by_how_it_moved_lately() {
     let hour = DurationMs::from_secs(3_600);
     let within = |from, until| Some((DurationMs::from_secs(from), DurationMs::from_secs(until)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::ids::{ComponentName, LogicalName};
-use crate::units::DurationMs;
+use crate::units::{Bytes, DurationMs};
 
 /// What is wrong with how a job is to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -41,6 +41,18 @@ pub enum RunnerError {
         "the sweep has {count} tasks; at most {max} are allowed here (limits.max_sweep_tasks): cut it up"
     )]
     TooManyTasks { count: u64, max: usize },
+    #[error(
+        "the {count} runs would take about {each} of memory each, together more than the {max} that a key may have for its jobs; put what is long into an input file, make fewer runs at once, or have limits.max_job_memory_per_key raised"
+    )]
+    TooLarge { count: u32, each: Bytes, max: Bytes },
+    #[error(
+        "task {task}: it has more than {max} bytes once it is filled; put what is long into an input file"
+    )]
+    FilledTooLong { at: String, task: u32, max: usize },
+    #[error(
+        "with task {task}, what is filled for each run anew takes more than {max} bytes in all; keep long texts apart from placeholders, in words of their own, or put them into an input file"
+    )]
+    FilledTooMuch { at: String, task: u32, max: usize },
     #[error("at_once is 0: no run could ever start; give at least 1, or leave it out for no limit")]
     ZeroLimit,
     #[error("the limit is given twice, as at_once and after % in array; give it once")]
@@ -84,14 +96,17 @@ impl RunnerError {
             RunnerError::SweepElsewhere { .. }
             | RunnerError::NoSweep
             | RunnerError::NoTasks
-            | RunnerError::TooManyTasks { .. } => "sweep",
+            | RunnerError::TooManyTasks { .. }
+            | RunnerError::TooLarge { .. } => "sweep",
             RunnerError::ZeroLimit | RunnerError::LimitTwice => "sweep.at_once",
             RunnerError::Indices { .. } => "sweep.array",
             RunnerError::RowsDiffer { .. } => "sweep.list",
             RunnerError::ParameterName(_) | RunnerError::Nul(_) => "sweep",
             RunnerError::Placeholder { at, .. }
             | RunnerError::Unclosed { at }
-            | RunnerError::Filled { at, .. } => at,
+            | RunnerError::Filled { at, .. }
+            | RunnerError::FilledTooLong { at, .. }
+            | RunnerError::FilledTooMuch { at, .. } => at,
             RunnerError::RegisterTwice { .. } => "component.output.register",
         }
     }

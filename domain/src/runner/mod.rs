@@ -23,6 +23,7 @@ pub use sweep::{Indices, Over, Row, Sweep, Task};
 use crate::ids::RunnerName;
 use crate::job::spec::JobSpec;
 use crate::job::state::Job;
+use crate::units::Bytes;
 
 /// Names each runner once: its file, and what in it is the runner.
 macro_rules! runners {
@@ -78,6 +79,8 @@ pub struct Described {
     pub sweep: Option<Sweep>,
     /// Most jobs that may be made of it.
     pub max_tasks: usize,
+    /// Most memory that these may take together.
+    pub max_bytes: Bytes,
 }
 
 impl Described {

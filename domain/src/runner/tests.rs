@@ -15,7 +15,8 @@ use crate::units::DurationMs;
 fn sweep(over: Over) -> Described {
     let mut spec = spec(1);
     spec.run.runner = Some(RunnerName::new("sweep").unwrap());
-    Described { spec, sweep: Some(Sweep { over, at_once: None }), max_tasks: 1_000 }
+    let max_bytes = Bytes(u64::MAX);
+    Described { spec, sweep: Some(Sweep { over, at_once: None }), max_tasks: 1_000, max_bytes }
 }
 
 fn array(text: &str) -> Over {
@@ -146,6 +147,79 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
     let mut twice = sweep(array("0-9%3"));
     twice.sweep.as_mut().unwrap().at_once = Some(3);
     assert_eq!(twice.jobs(), Err(RunnerError::LimitTwice));
+}
+
+/// Bytes of the programs' texts that no other run has.
+fn own_bytes(jobs: &[JobSpec]) -> usize {
+    let mut texts: Vec<&Arc<str>> = jobs
+        .iter()
+        .flat_map(|job| &job.components)
+        .flat_map(|component| component.program.pieces())
+        .map(|piece| piece.text())
+        .collect();
+    texts.sort_by_key(|text| text.as_ptr());
+    texts.dedup_by_key(|text| text.as_ptr());
+    texts.iter().map(|text| text.len()).sum()
+}
+
+#[test]
+fn runs_share_what_they_have_in_common_whatever_else_is_filled() {
+    const LARGE: usize = 300_000;
+    let many = |count: usize| (0..count).map(|number| (format!("V{number:05}"), "y".repeat(90)));
+    let variables: [Vec<(String, String)>; 3] = [
+        vec![("BIG".into(), "x".repeat(LARGE)), ("I".into(), "{{index}}".into())],
+        many(3_000).chain([("W".into(), "{{index}}".into())]).collect(),
+        vec![("BIG".into(), "{{big}}".into()), ("I".into(), "{{index}}".into())],
+    ];
+    for variables in variables {
+        let axes = [
+            ("index".into(), (0..1_000).map(|index| index.to_string().into()).collect()),
+            ("big".into(), vec!["z".repeat(LARGE).into()]),
+        ];
+        let mut described = sweep(Over::Grid(axes.into()));
+        give(&mut described.spec, &["-c", "{{index}}"]);
+        described.spec.components[0].program.change(|program| {
+            program.environment.extend(variables.into_iter().map(|(k, v)| (k.into(), v.into())));
+        });
+        let jobs = described.jobs().unwrap();
+        let last = jobs[999].components[0].program.open();
+        assert_eq!(*last.arguments, ["-c".into(), "999".into()]);
+        assert!(last.environment.values().any(|value| **value == *"999"));
+        let own = own_bytes(&jobs);
+        assert!(own < LARGE + 1_000 * 8_000, "{own}");
+    }
+}
+
+#[test]
+fn what_grows_beyond_all_bounds_when_it_is_filled_is_refused_and_said_where() {
+    let with = |value: usize, argument: &str, runs: usize| {
+        let axes = [
+            ("n".into(), (0..runs).map(|index| index.to_string().into()).collect()),
+            ("text".into(), vec!["z".repeat(value).into()]),
+        ];
+        let mut described = sweep(Over::Grid(axes.into()));
+        give(&mut described.spec, &["-c", argument]);
+        described.jobs().map_err(|error| (error.key().to_owned(), error.to_string()))
+    };
+    let (key, problem) = with(100_000, &"{{text}}".repeat(100_000), 1).unwrap_err();
+    assert_eq!(key, "component[0].arguments[1]");
+    assert!(problem.contains("task 0") && problem.contains("into an input file"), "{problem}");
+    let (key, problem) = with(300_000, "{{n}}{{text}}", 1_000).unwrap_err();
+    assert_eq!(key, "component[0].arguments[1]");
+    assert!(problem.contains("apart from placeholders"), "{problem}");
+    assert_eq!(with(300_000, "{{text}}", 1_000).unwrap().len(), 1_000, "that is shared");
+}
+
+#[test]
+fn runs_that_would_take_more_memory_than_they_may_are_not_made() {
+    let mut described = sweep(array("0-9"));
+    let each = described.spec.footprint().0;
+    described.max_bytes = Bytes(10 * each);
+    assert_eq!(described.clone().jobs().unwrap().len(), 10);
+    described.max_bytes = Bytes(10 * each - 1);
+    let error = described.jobs().unwrap_err();
+    assert_eq!(error.key(), "sweep");
+    assert!(error.to_string().contains("max_job_memory_per_key"), "{error}");
 }
 
 type BTreeMapOf = std::collections::BTreeMap<Arc<str>, Vec<Arc<str>>>;

@@ -67,6 +67,41 @@ pub struct ExplainReport {
     /// What its failed components printed last as errors: the payloads' own words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_words: Vec<LastWordsReport>,
+    /// Where there are many verdicts, on the first page: all of them, also those of later pages,
+    /// those of one code together, the most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<VerdictGroup>,
+    /// What has to do with later components (verdicts, rankings, transfers) is missing here: ask
+    /// for it with this number as `after`. A dry run tells of the first ones only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+impl ExplainReport {
+    /// Adds what the page after this one tells.
+    pub fn append(&mut self, page: Self) {
+        self.verdicts.extend(page.verdicts);
+        self.ranking.extend(page.ranking);
+        self.transfers.extend(page.transfers);
+        if let (Some(cost), Some(more)) = (&mut self.cost, page.cost) {
+            cost.transfers.extend(more.transfers);
+        }
+        self.next = page.next;
+    }
+}
+
+/// Verdicts of one code.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct VerdictGroup {
+    /// Stable code of the reason.
+    #[schema(example = "too-few-processors")]
+    pub code: String,
+    /// How many sites have it.
+    pub sites: u64,
+    /// Of how many components.
+    pub components: u64,
+    /// The first of them in words.
+    pub example: String,
 }
 
 /// What a site bids for a job.

@@ -1,6 +1,7 @@
 //! How the sites that may promise a job its start were ranked.
 
 use cospan_domain::acquire::Objective;
+use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::state::Job;
 use cospan_domain::reserve::{Candidate, Found, Part, Ranking, Search};
 use cospan_domain::units::DurationMs;
@@ -54,11 +55,12 @@ pub struct CandidateReport {
 }
 
 impl RankingReport {
-    /// Those of a job, by part of its reservation.
-    pub fn of(job: &Job) -> Vec<Self> {
+    /// Those of a job's components that are to be told of, by part of its reservation.
+    pub fn of(job: &Job, is_told_of: impl Fn(ComponentIndex) -> bool) -> Vec<Self> {
         let Some(reservation) = job.reservation.as_deref() else { return Vec::new() };
         let search = reservation.moving().map_or(&reservation.search, |(search, _)| search);
         let parts = search.job.rankings.iter().zip(&search.job.parts).enumerate();
+        let parts = parts.filter(|(_, (_, part))| is_told_of(part.component));
         let report = |(index, (ranking, part)): (usize, (&Ranking, &Part))| {
             let name = job.name_of(part.component).unwrap_or_default();
             Self::of_one(name, ranking, reservation.lead, kept(search, index))

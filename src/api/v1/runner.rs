@@ -9,6 +9,7 @@ use cospan_domain::job::spec::JobSpec;
 use cospan_domain::runner::{
     Described, Indices, Over, RestartScope, Row, RunnerError, Signal, Sweep, Task, Warning,
 };
+use cospan_domain::units::Bytes;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -257,13 +258,17 @@ impl JobDocument {
     ///
     /// # Errors
     /// Fields that contradict each other, or a runner that cannot run this.
-    pub fn into_specs(mut self, max_tasks: usize) -> Result<Vec<JobSpec>, SpecProblem> {
+    pub fn into_specs(
+        mut self,
+        max_tasks: usize,
+        max_bytes: Bytes,
+    ) -> Result<Vec<JobSpec>, SpecProblem> {
         let sweep = self.sweep.take().map(SweepDocument::into_sweep).transpose()?;
         let named = self.runner.is_some();
         let mut spec = self.into_spec()?;
         if sweep.is_some() && !named {
             spec.run.runner = cospan_domain::ids::RunnerName::new("sweep").ok();
         }
-        Ok(Described { spec, sweep, max_tasks }.jobs()?)
+        Ok(Described { spec, sweep, max_tasks, max_bytes }.jobs()?)
     }
 }

@@ -3,7 +3,10 @@
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs};
 
 use super::{last_words, map, ranking};
-use crate::api::v1::explain::{CostReport, ExplainReport, TransferReport, VerdictReport};
+use crate::api::v1::explain::{
+    CostReport, ExplainReport, TransferReport, VerdictGroup, VerdictReport,
+};
+use crate::cli::args::Format;
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
@@ -14,17 +17,28 @@ use crate::cli::when::clock;
 pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
-    let reports: Vec<ExplainReport> =
-        ids.into_iter().map(|id| client.explain(id)).collect::<Result<_, _>>()?;
+    let (after, limit) = (args.after, args.limit);
+    let is_page = after.is_some() || limit.is_some();
+    let is_for_people = context.out.format() == Format::Table;
+    let explain = |id| match is_page || is_for_people {
+        true => client.explain_page(id, after, limit),
+        false => client.explain_all(id),
+    };
+    let reports: Vec<ExplainReport> = ids.into_iter().map(explain).collect::<Result<_, _>>()?;
     context.out.answer(&reports, |reports| {
-        let texts: Vec<String> = reports.iter().map(text).collect();
-        texts.join("\n")
+        let texts = reports.iter().map(|report| told(report, is_page));
+        texts.collect::<Vec<String>>().join("\n")
     })?;
     Ok(Exit::Done)
 }
 
 /// One explanation for people; a job that was only tried has no number.
 pub(super) fn text(report: &ExplainReport) -> String {
+    told(report, false)
+}
+
+/// The same; of many verdicts the sum, unless `each` is wanted.
+fn told(report: &ExplainReport, each: bool) -> String {
     let job = match report.job {
         0 => "the job".into(),
         number => format!("job {number}"),
@@ -56,11 +70,7 @@ pub(super) fn text(report: &ExplainReport) -> String {
     if let Some(cost) = &report.cost {
         text.push_str(&costs(cost));
     }
-    if !report.verdicts.is_empty() {
-        let rows: Vec<Vec<String>> = report.verdicts.iter().map(row).collect();
-        text.push('\n');
-        text.push_str(&columns(&["COMPONENT", "SITE", "", "CODE", "WHY"], &rows));
-    }
+    text.push_str(&verdicts(report, each));
     if !report.bids.is_empty() {
         text.push('\n');
         text.push_str(&map::by(report));
@@ -81,6 +91,37 @@ pub(super) fn text(report: &ExplainReport) -> String {
         text.push_str(&last_words::text(&report.last_words));
     }
     text
+}
+
+/// What was found at the sites.
+fn verdicts(report: &ExplainReport, each: bool) -> String {
+    let mut text = String::new();
+    if !each && !report.groups.is_empty() {
+        let rows: Vec<Vec<String>> = report.groups.iter().map(group).collect();
+        text.push('\n');
+        text.push_str(&columns(&["SITES", "COMPONENTS", "CODE", "AS"], &rows));
+        if report.job > 0 {
+            text.push_str(&format!(
+                "  each of them: cospan explain {} --limit 10, or -o json\n",
+                report.job
+            ));
+        }
+        return text;
+    }
+    if !report.verdicts.is_empty() {
+        let rows: Vec<Vec<String>> = report.verdicts.iter().map(row).collect();
+        text.push('\n');
+        text.push_str(&columns(&["COMPONENT", "SITE", "", "CODE", "WHY"], &rows));
+    }
+    if let Some(next) = report.next.filter(|_| report.job > 0) {
+        text.push_str(&format!("  more: cospan explain {} --after {next}\n", report.job));
+    }
+    text
+}
+
+fn group(group: &VerdictGroup) -> Vec<String> {
+    let VerdictGroup { code, sites, components, example } = group;
+    vec![sites.to_string(), components.to_string(), code.clone(), example.clone()]
 }
 
 fn start(report: &ExplainReport) -> String {
@@ -158,4 +199,45 @@ fn row(verdict: &VerdictReport) -> Vec<String> {
         verdict.code.clone(),
         verdict.detail.clone(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(count: usize) -> ExplainReport {
+        let verdict = |number: usize| VerdictReport {
+            component: Some(format!("c{number}")),
+            site: Some("delft".into()),
+            code: "site-full".into(),
+            detail: "it is full".into(),
+            ..VerdictReport::default()
+        };
+        let (code, example) = ("site-full".into(), "c0 at delft: it is full".into());
+        ExplainReport {
+            job: 7,
+            verdicts: (0..count).map(verdict).collect(),
+            groups: vec![VerdictGroup { code, sites: 197, components: 1_000, example }],
+            next: Some(25),
+            ..ExplainReport::default()
+        }
+    }
+
+    #[test]
+    fn many_verdicts_are_summed_up_unless_each_is_wanted() {
+        let summed_up = told(&report(5_000), false);
+        assert!(summed_up.lines().count() < 8, "{summed_up}");
+        assert!(summed_up.contains("197") && summed_up.contains("c0 at delft"), "{summed_up}");
+        assert!(summed_up.contains("cospan explain 7 --limit"), "{summed_up}");
+        let each = told(&report(25), true);
+        assert!(each.contains("c24"), "{each}");
+        assert!(each.contains("more: cospan explain 7 --after 25"), "{each}");
+    }
+
+    #[test]
+    fn few_verdicts_are_all_told() {
+        let few = ExplainReport { groups: Vec::new(), next: None, ..report(3) };
+        let text = told(&few, false);
+        assert!(text.contains("c2") && !text.contains("--limit"), "{text}");
+    }
 }

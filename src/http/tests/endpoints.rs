@@ -1,5 +1,7 @@
 //! Every address does what it says.
 
+use std::sync::atomic::Ordering;
+
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Run};
@@ -138,6 +140,48 @@ fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
         ),
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
+    let served = Served::with(|settings| settings.workers = 1);
+    let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
+    let [his, hers] = [&bob, &carol].map(|token| served.submit_as(token, &job().to_string()));
+    served.fake.explanations_wait.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let explain = |_| {
+            let path = format!("/v1/jobs/{his}/explain");
+            let bob = bob.clone();
+            let served = &served;
+            scope.spawn(move || served.send_as(&bob, "GET", &path, None))
+        };
+        // One is worked on, fifteen wait, and one more is told to come back.
+        let asked: Vec<_> = (0..17).map(explain).collect();
+        wait_until("one is told to come back", || asked.iter().any(|one| one.is_finished()));
+        assert_eq!(served.send_as(&carol, "GET", &format!("/v1/jobs/{hers}"), None).status, 200);
+        served.fake.explanations_wait.store(false, Ordering::SeqCst);
+        let replies: Vec<Reply> = asked.into_iter().map(|one| one.join().unwrap()).collect();
+        let refused = replies.iter().filter(|reply| reply.status == 429);
+        let refused: Vec<&Reply> = refused.collect();
+        assert_eq!(refused.len(), 1);
+        assert_eq!(refused[0].header("retry-after"), Some("1"));
+        refused[0].problem(429, "C5002");
+        assert_eq!(replies.iter().filter(|reply| reply.status == 200).count(), 16);
+    });
+}
+
+#[test]
+fn an_explanation_is_asked_for_page_by_page() {
+    let served = Served::start();
+    served.submit(&job().to_string());
+    let summary = |query: &str| {
+        served.get(&format!("/v1/jobs/1/explain{query}")).json::<ExplainReport>().summary
+    };
+    assert_eq!(summary(""), "it waits, 1000 after 0");
+    assert_eq!(summary("?after=40&limit=20"), "it waits, 20 after 40");
+    for wrong in ["?limit=0", "?limit=1001", "?after=-1", "?page=2"] {
+        served.get(&format!("/v1/jobs/1/explain{wrong}")).problem(400, "C1002");
+    }
 }
 
 #[test]

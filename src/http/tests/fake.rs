@@ -31,7 +31,8 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
-    Backend, Change, Changes, Followed, History, ListOrder, Piece, Pieces, ReadOrder, Wanted,
+    Backend, Change, Changes, ExplainPage, Followed, History, JobFacts, ListOrder, Piece, Pieces,
+    ReadOrder, Wanted,
 };
 
 /// What there is of a component's streams and outputs.
@@ -56,6 +57,8 @@ pub(in crate::http) struct Fake {
     /// Previews that were begun, and whether they are held up.
     pub(in crate::http) previews: AtomicUsize,
     pub(in crate::http) previews_wait: AtomicBool,
+    /// Whether explanations are held up.
+    pub(in crate::http) explanations_wait: AtomicBool,
     /// So many looks at the sites find them unknown.
     pub(in crate::http) unheard: AtomicUsize,
     changes: broadcast::Sender<Change>,
@@ -80,6 +83,7 @@ impl Default for Fake {
             panics: AtomicBool::new(false),
             previews: AtomicUsize::new(0),
             previews_wait: AtomicBool::new(false),
+            explanations_wait: AtomicBool::new(false),
             unheard: AtomicUsize::new(0),
             changes: broadcast::channel(4096).0,
             rehearsals: Rehearsals::off(),
@@ -230,6 +234,7 @@ impl Backend for Fake {
         &self,
         _: &ApiCommandBy,
         submission: Submission,
+        _: usize,
     ) -> Result<ExplainReport, ApiRefusal> {
         self.previews.fetch_add(1, Ordering::SeqCst);
         while self.previews_wait.load(Ordering::SeqCst) {
@@ -240,6 +245,10 @@ impl Backend for Fake {
         }
         let summary = format!("allow_unplaceable is {}", submission.allow_unplaceable);
         Ok(ExplainReport { summary, ..ExplainReport::default() })
+    }
+
+    fn would_accept(&self, _: &ApiCommandBy, _: Submission) -> Result<(), ApiRefusal> {
+        self.refusal.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
     fn view(&self) -> Arc<View> {
@@ -329,13 +338,19 @@ impl Backend for Fake {
         Ok(Some(History { events, shortened: false }))
     }
 
-    async fn explain(&self, id: JobId) -> Result<Option<ExplainReport>, ApiRefusal> {
-        let known = self.view.lock().unwrap().jobs.contains_key(&id);
+    async fn ask_about(&self, id: JobId) -> Result<Option<JobFacts>, ApiRefusal> {
+        let job = self.view.lock().unwrap().jobs.get(&id).cloned();
+        Ok(job.map(|job| JobFacts { job, standing: None, last_words: Vec::new() }))
+    }
+
+    fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
+        while self.explanations_wait.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let verdict = VerdictReport { code: "site-full".into(), ..VerdictReport::default() };
-        let summary = "it waits".to_owned();
-        let report =
-            ExplainReport { job: id.0, summary, verdicts: vec![verdict], ..Default::default() };
-        Ok(known.then_some(report))
+        let summary = format!("it waits, {} after {}", page.limit, page.after);
+        let (job, verdicts) = (facts.job.id.0, vec![verdict]);
+        Ok(ExplainReport { job, summary, verdicts, ..Default::default() })
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {

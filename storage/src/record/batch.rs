@@ -7,6 +7,7 @@ use cospan_domain::job::state::Job;
 use serde::{Deserialize, Serialize};
 
 use super::RecordError;
+use super::common::Commons;
 use super::frame::{self, Parts, damaged_record};
 use super::job::{SpecTexts, submission_by};
 use super::keys;
@@ -41,18 +42,17 @@ pub fn submissions<'a>(
     jobs: impl Iterator<Item = &'a Job>,
     texts: &mut SpecTexts,
 ) -> Result<Vec<Unit>, RecordError> {
-    let (mut changes, mut first, mut count) = (Vec::new(), None, 0);
-    for job in jobs {
-        first.get_or_insert(job.id);
-        count += 1;
-        submission_by(&mut changes, job, texts)?;
-    }
+    let jobs: Vec<&Job> = jobs.collect();
+    let (commons, mut changes) = (Commons::of(&jobs), Vec::new());
+    commons.write(&mut changes)?;
+    jobs.iter().try_for_each(|job| submission_by(&mut changes, job, texts, &commons))?;
+    let first = jobs.first().map(|job| job.id);
     let Some(first) = first.filter(|_| changes.len() > MAX_CHANGES) else {
         return Ok(vec![Unit { changes }]);
     };
     let marker = keys::batch(first);
     let mut all = Vec::with_capacity(changes.len() + 2);
-    frame::write(&mut all, &marker, &Open { jobs: count }, 0, None)?;
+    frame::write(&mut all, &marker, &Open { jobs: jobs.len() as u64 }, 0, None)?;
     all.extend(changes);
     all.extend(frame::remove(&marker, 1, None));
     // Opened and closed in different units: there are more changes than fit into one.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::RecordError;
 use super::frame::{self, Parts, damaged_record};
-use super::job::{each, from_wire, to_wire};
+use super::job::{CutSpec, cut_spec, each, from_wire, to_wire};
 use super::keys;
 use super::v1;
 use crate::port::{Change, Journal, StoreError};
@@ -23,15 +23,24 @@ struct Events<E = v1::event::JobEvent> {
     events: Vec<E>,
 }
 
-/// A job's last events as they were written, oldest first: what stands between the brackets of
-/// their list.
+/// A job's last events as they were written, oldest first, and its specification, if that was
+/// written without texts that stand elsewhere.
 #[derive(Debug, Clone, Default)]
-pub struct EventTexts(String);
+pub struct EventTexts {
+    /// What stands between the brackets of their list.
+    events: String,
+    cut: Option<CutSpec>,
+}
 
 impl EventTexts {
     /// The list of all of them.
     pub(super) fn list(&self) -> String {
-        ["[", &self.0, "]"].concat()
+        ["[", &self.events, "]"].concat()
+    }
+
+    /// The specification as the archive can keep it, too.
+    pub(super) fn cut_spec(&self) -> Option<&CutSpec> {
+        self.cut.as_ref()
     }
 }
 
@@ -73,9 +82,9 @@ pub fn history(journal: &dyn Journal, id: JobId) -> Result<Vec<(u64, Vec<JobEven
 ///
 /// # Errors
 /// The store cannot be read, or what it has is no list of events.
-pub fn history_texts(journal: &dyn Journal, id: JobId) -> Result<EventTexts, StoreError> {
+pub fn history_texts(journal: &dyn Journal, job: &Job) -> Result<EventTexts, StoreError> {
     let mut records: Vec<(u64, String)> = Vec::new();
-    for (base, parts) in events(journal, id)? {
+    for (base, parts) in events(journal, job.id)? {
         let record = match events_text(parts.text()) {
             Some((revision, events)) => (revision, events.to_owned()),
             None => {
@@ -87,7 +96,8 @@ pub fn history_texts(journal: &dyn Journal, id: JobId) -> Result<EventTexts, Sto
         records.push(record);
     }
     records.sort_by_key(|(revision, _)| *revision);
-    Ok(EventTexts(joined(records.iter().map(|(_, events)| &**events))))
+    let events = joined(records.iter().map(|(_, events)| &**events));
+    Ok(EventTexts { events, cut: cut_spec(journal, job)? })
 }
 
 /// Lists without their brackets as one; of an empty one there is nothing.

@@ -12,13 +12,14 @@ use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::RecordError;
+use super::common::{CommonTexts, Commons};
 use super::events::{self, EventTexts};
 use super::frame::{self, Parts, damaged_record};
 use super::json::{self, Written};
 use super::keys::{self, BLOCK, HISTORY, JobPart};
 use super::v1::head::Head;
 use super::v1::{self, Convert, Problem};
-use super::{Loader, RecordError};
 use crate::port::{Change, Journal, MAX_CHANGES, StoreError, Stored, Version};
 
 /// Largest specification that is taken, in bytes as written: what a job needs
@@ -30,6 +31,9 @@ pub const MAX_SPEC_BYTES: usize = 2 << 20;
 pub(super) struct Birth {
     pub(super) spec: v1::spec::JobSpec,
     pub(super) head: Head,
+    /// The first job of the request whose texts the specification has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    common: Option<u64>,
 }
 
 /// The same around a specification that stays text: equal ones are read once.
@@ -38,6 +42,8 @@ struct BirthText<'a> {
     #[serde(borrow)]
     spec: &'a RawValue,
     head: Head,
+    #[serde(default)]
+    common: Option<u64>,
 }
 
 /// The same around a specification that is text already: equal ones are written once.
@@ -45,6 +51,15 @@ struct BirthText<'a> {
 struct BirthWritten<'a> {
     spec: Written<'a>,
     head: Head,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    common: Option<u64>,
+}
+
+/// A specification as it was written when some of its texts stand elsewhere.
+#[derive(Debug, Clone)]
+pub(super) struct CutSpec {
+    text: String,
+    common: u64,
 }
 
 /// The specification that was read last. Users submit the same job many times
@@ -56,20 +71,33 @@ pub(super) struct LastSpec {
 }
 
 impl LastSpec {
-    fn read(&mut self, text: &RawValue, id: JobId) -> Result<Arc<JobSpec>, StoreError> {
+    fn read(
+        &mut self,
+        text: &RawValue,
+        id: JobId,
+        commons: Option<(&mut CommonTexts, JobId)>,
+    ) -> Result<Arc<JobSpec>, StoreError> {
+        if let Some((texts, first)) = commons {
+            let mut wire = read_spec(text.get(), id)?;
+            texts.put_into(&mut wire, first)?;
+            return of_wire(wire, id).map(Arc::new);
+        }
         if let Some(spec) = self.spec.as_ref().filter(|_| self.text == text.get()) {
             return Ok(spec.clone());
         }
-        let what = || keys::spec(id);
-        let wire: v1::spec::JobSpec = serde_json::from_str(text.get())
-            .map_err(|error| damaged_record(&what(), error.to_string()))?;
-        let spec =
-            JobSpec::from_wire(wire).map_err(|problem| damaged_record(&keys::job(id), problem))?;
-        let spec = Arc::new(spec);
+        let spec = Arc::new(of_wire(read_spec(text.get(), id)?, id)?);
         text.get().clone_into(&mut self.text);
         self.spec = Some(spec.clone());
         Ok(spec)
     }
+}
+
+fn read_spec(text: &str, id: JobId) -> Result<v1::spec::JobSpec, StoreError> {
+    serde_json::from_str(text).map_err(|error| damaged_record(&keys::spec(id), error.to_string()))
+}
+
+fn of_wire(wire: v1::spec::JobSpec, id: JobId) -> Result<JobSpec, StoreError> {
+    JobSpec::from_wire(wire).map_err(|problem| damaged_record(&keys::job(id), problem))
 }
 
 /// The specifications that were written last, as text. Users submit the same job many times
@@ -82,18 +110,13 @@ impl SpecTexts {
     const KEPT: usize = 8;
     /// Longer ones are not.
     const MOST_BYTES: usize = 16 * 1_024;
-    /// What most of them take.
-    const ROOM: usize = 1_024;
 
     fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<Written<'_>> {
         let known = self.0.iter().position(|(other, _)| Arc::ptr_eq(other, spec));
         let at = match known {
             Some(at) => at,
             None => {
-                let wire: v1::spec::JobSpec = (**spec).to_wire();
-                let mut text = Vec::with_capacity(Self::ROOM);
-                json::append(&mut text, &wire)?;
-                let text = String::from_utf8(text).map_err(serde_json::Error::custom)?;
+                let text = spec_text(&(**spec).to_wire())?;
                 self.0.retain(|(_, text)| text.len() <= Self::MOST_BYTES);
                 self.0.truncate(Self::KEPT - 1);
                 self.0.push_front((spec.clone(), text));
@@ -102,6 +125,27 @@ impl SpecTexts {
         };
         Ok(Written(&self.0[at].1))
     }
+}
+
+/// A specification as text.
+fn spec_text(wire: &v1::spec::JobSpec) -> serde_json::Result<String> {
+    /// What most of them take.
+    const ROOM: usize = 1_024;
+    let mut text = Vec::with_capacity(ROOM);
+    json::append(&mut text, wire)?;
+    String::from_utf8(text).map_err(serde_json::Error::custom)
+}
+
+/// The specification of a live job as it was written, if some of its texts stand elsewhere.
+pub(super) fn cut_spec(journal: &dyn Journal, job: &Job) -> Result<Option<CutSpec>, StoreError> {
+    if job.spec.long_texts().next().is_none() {
+        return Ok(None);
+    }
+    let (what, mut parts) = (keys::spec(job.id), Parts::default());
+    each(journal, &what, &mut |stored, _, chunk| parts.take(&stored.key, chunk, &stored.value))?;
+    let birth: BirthText = parts.read(&what)?;
+    let cut = |common| CutSpec { text: birth.spec.get().to_owned(), common };
+    Ok(birth.common.map(cut))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -120,8 +164,10 @@ pub(super) struct Archived {
 /// The same around events that are, or stay, text: they are kept as they were written.
 #[derive(Serialize)]
 struct ArchivedText<'a> {
-    spec: &'a v1::spec::JobSpec,
+    spec: Written<'a>,
     head: &'a Head,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    common: Option<u64>,
     components: Vec<v1::run::Component>,
     events: Written<'a>,
 }
@@ -141,26 +187,41 @@ pub struct ArchivedJob {
 /// It is larger than [`MAX_SPEC_BYTES`].
 pub fn submission(job: &Job) -> Result<Vec<Change>, RecordError> {
     let mut changes = Vec::new();
-    submission_by(&mut changes, job, &mut SpecTexts::default())?;
+    submission_by(&mut changes, job, &mut SpecTexts::default(), &Commons::default())?;
     Ok(changes)
 }
 
-/// Adds the same for one of many.
+fn unwritable(job: &Job) -> impl Fn(serde_json::Error) -> RecordError {
+    let id = job.id;
+    move |error| RecordError::Unwritable { what: format!("job {id}"), problem: error.to_string() }
+}
+
+/// Adds the same for one of many, without the texts that it has in common with them.
 pub(super) fn submission_by(
     changes: &mut Vec<Change>,
     job: &Job,
     texts: &mut SpecTexts,
+    commons: &Commons,
 ) -> Result<(), RecordError> {
-    let unwritable = |error: serde_json::Error| RecordError::Unwritable {
-        what: format!("job {}", job.id),
-        problem: error.to_string(),
+    let (cut, elsewhere) = match commons.cut(&job.spec) {
+        None => (None, 0),
+        Some((wire, JobId(common), bytes)) => {
+            let text = spec_text(&wire).map_err(unwritable(job))?;
+            (Some(CutSpec { text, common }), bytes)
+        }
     };
-    let birth =
-        BirthWritten { spec: texts.write(&job.spec).map_err(unwritable)?, head: Head::of(job) };
+    let birth = BirthWritten {
+        spec: match &cut {
+            Some(cut) => Written(&cut.text),
+            None => texts.write(&job.spec).map_err(unwritable(job))?,
+        },
+        head: Head::of(job),
+        common: cut.as_ref().map(|cut| cut.common),
+    };
     let begin = changes.len();
     frame::write(changes, &keys::spec(job.id), &birth, 0, Some(Version(0)))?;
     let values = changes[begin..].iter().filter_map(|change| change.value.as_ref());
-    let bytes: usize = values.map(|value| value.len()).sum();
+    let bytes: usize = elsewhere + values.map(|value| value.len()).sum::<usize>();
     if bytes > MAX_SPEC_BYTES {
         let problem = format!(
             "it takes {bytes} bytes as written, at most {MAX_SPEC_BYTES} are kept; cut the job up, or put long lists into a file"
@@ -262,12 +323,18 @@ fn within_unit(
 /// # Errors
 /// More than fits into one unit.
 pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, RecordError> {
-    let birth = Birth { spec: (*job.spec).to_wire(), head: Head::of(job) };
+    let (whole, common) = match events.cut_spec() {
+        Some(cut) => (None, Some(cut.common)),
+        None => (Some(spec_text(&(*job.spec).to_wire()).map_err(unwritable(job))?), None),
+    };
+    let cut = events.cut_spec().map(|cut| cut.text.as_str());
+    let spec = || Written(whole.as_deref().or(cut).unwrap_or_default());
+    let birth = BirthWritten { spec: spec(), head: Head::of(job), common };
     let mut components: Vec<v1::run::Component> = to_wire(&job.components);
     components.iter_mut().for_each(v1::run::Component::shorten);
-    let (spec, head) = (&birth.spec, &birth.head);
     let events = events.list();
-    let archived = ArchivedText { spec, head, components, events: Written(&events) };
+    let (head, events) = (&birth.head, Written(&events));
+    let archived = ArchivedText { spec: spec(), head, common, components, events };
     let mut first = Vec::with_capacity(4);
     frame::write(&mut first, &keys::archived(job.id), &archived, 0, None)?;
     let born = match first.len() {
@@ -311,14 +378,17 @@ fn rest(job: &Job) -> Vec<Change> {
 /// # Errors
 /// The store cannot be read, or what it has is not a job.
 pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError> {
-    let mut loader = Loader::default();
-    let mut problem = None;
-    journal.scan(keys::job(id).as_bytes(), &mut |stored| {
-        problem = loader.take(stored).err();
-        if problem.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    let mut assembly = None::<Assembly>;
+    each(journal, &keys::job(id), &mut |stored, base, chunk| match keys::job_part(base) {
+        Some((_, part)) => assembly.get_or_insert_default().take(part, chunk, stored),
+        None => Err(damaged_record(base, "it is no part of a job".into())),
     })?;
-    problem.map_or(Ok(()), Err)?;
-    Ok(loader.finish()?.jobs.into_iter().find(|job| job.id == id))
+    let Some(assembly) = assembly else { return Ok(None) };
+    let mut texts = match assembly.commons(id)? {
+        Some(first) => CommonTexts::read(journal, first)?,
+        None => CommonTexts::default(),
+    };
+    assembly.finish(id, &mut LastSpec::default(), &mut texts)
 }
 
 /// One job from the archive; `None` if it is not there.
@@ -334,7 +404,10 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
     if !found {
         return Ok(None);
     }
-    let record: Archived = parts.read(&what)?;
+    let mut record: Archived = parts.read(&what)?;
+    if let Some(first) = record.birth.common.map(JobId) {
+        CommonTexts::read(journal, first)?.put_into(&mut record.birth.spec, first)?;
+    }
     let job = || {
         let components = from_wire(record.components)?;
         let spec = Arc::new(JobSpec::from_wire(record.birth.spec)?);
@@ -386,8 +459,22 @@ impl Assembly {
         parts.take(&stored.key, chunk, &stored.value)
     }
 
+    /// The first job of the request whose texts it has, if its specification was cut.
+    pub(super) fn commons(&self, id: JobId) -> Result<Option<JobId>, StoreError> {
+        let Some(parts) = self.spec.as_ref().filter(|parts| is_cut(parts.text())) else {
+            return Ok(None);
+        };
+        let birth: BirthText = parts.read(&keys::spec(id))?;
+        Ok(birth.common.map(JobId))
+    }
+
     /// The job; `None` if these are the remains of one in the archive.
-    pub(super) fn finish(self, id: JobId, last: &mut LastSpec) -> Result<Option<Job>, StoreError> {
+    pub(super) fn finish(
+        self,
+        id: JobId,
+        last: &mut LastSpec,
+        texts: &mut CommonTexts,
+    ) -> Result<Option<Job>, StoreError> {
         let Some(parts) = self.spec else { return Ok(None) };
         let birth: BirthText = parts.read(&keys::spec(id))?;
         let (head, version) = match self.head {
@@ -398,7 +485,8 @@ impl Assembly {
         for (index, parts) in self.blocks {
             fill(&mut components, index, &parts, id)?;
         }
-        let spec = last.read(birth.spec, id)?;
+        let commons = birth.common.map(|first| (texts, JobId(first)));
+        let spec = last.read(birth.spec, id, commons)?;
         let job = head
             .with(id, spec, components)
             .map_err(|problem| damaged_record(&keys::job(id), problem))?;
@@ -408,6 +496,13 @@ impl Assembly {
         }
         Ok(Some(job))
     }
+}
+
+/// Whether a record may be that of a cut specification: it ends with whose texts it has.
+fn is_cut(birth: &[u8]) -> bool {
+    const END: &[u8] = b",\"common\":";
+    let end = &birth[birth.len().saturating_sub(END.len() + 24)..];
+    end.windows(END.len()).any(|part| part == END)
 }
 
 fn fill(

@@ -13,6 +13,7 @@
 //! | `m/next-job` | the first job id that was never given out |
 //! | `m/batch/<first job>` | a request of many jobs that is being written |
 //! | `m/store/...` | the store's own |
+//! | `t/<first job>/<number>` | a text that jobs of a request have in common; never changes |
 //!
 //! A record of several values has `+01`, `+02`, ... after the key of its first.
 
@@ -35,6 +36,9 @@ pub const NEXT_JOB: &str = "m/next-job";
 
 /// Requests of many jobs that are being written.
 pub const BATCHES: &[u8] = b"m/batch/";
+
+/// Texts that jobs have in common. They come behind all jobs.
+pub const TEXTS: &[u8] = b"t/";
 
 /// Components in a block.
 pub const BLOCK: usize = 64;
@@ -139,6 +143,23 @@ pub(crate) fn batch_first(base: &str) -> Option<JobId> {
     u64::from_str_radix(base.strip_prefix("m/batch/")?, 16).ok().map(JobId)
 }
 
+/// The texts that the jobs of a request have in common, as a prefix.
+pub(crate) fn commons(first: JobId) -> String {
+    format!("t/{:016x}/", first.0)
+}
+
+/// One of them.
+pub(crate) fn common(first: JobId, number: u32) -> String {
+    format!("t/{:016x}/{number:08x}", first.0)
+}
+
+/// Whose such a text is, and its number.
+pub(crate) fn common_place(base: &str) -> Option<(JobId, u32)> {
+    let (first, number) = base.strip_prefix("t/")?.split_once('/')?;
+    let first = JobId(u64::from_str_radix(first, 16).ok()?);
+    Some((first, u32::from_str_radix(number, 16).ok()?))
+}
+
 /// The key of a record's value number `chunk`.
 pub(crate) fn chunk(base: &str, chunk: usize) -> Key {
     match chunk {
@@ -150,8 +171,8 @@ pub(crate) fn chunk(base: &str, chunk: usize) -> Key {
 /// A key as its record's key and the number of the value within it.
 pub(crate) fn split(key: &Key) -> Option<(&str, usize)> {
     let text = std::str::from_utf8(&key.0).ok()?;
-    // Names of files and sites may hold a `+`; only records of jobs are cut.
-    if !key.0.starts_with(JOBS) && !key.0.starts_with(ARCHIVE) {
+    // Names of files and sites may hold a `+`; only records of jobs and their texts are cut.
+    if ![JOBS, ARCHIVE, TEXTS].iter().any(|prefix| key.0.starts_with(prefix)) {
         return Some((text, 0));
     }
     match text.split_once('+') {

@@ -2,6 +2,7 @@
 
 mod workers;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cospan_domain::catalogue::state::FileRecord;
@@ -12,6 +13,7 @@ use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::Bytes;
 
 use super::batch::{self, OpenBatch};
+use super::common::{self, CommonTexts};
 use super::frame::damaged_record;
 use super::job::{Assembly, submission};
 use super::{keys, object, v1};
@@ -48,6 +50,10 @@ pub struct Loader {
     decoded: Decoded,
     workers: Option<Workers>,
     room: Arc<Room>,
+    /// Texts that jobs have in common which are here.
+    texts: CommonTexts,
+    /// Whose texts these jobs have.
+    wanted: BTreeSet<JobId>,
 }
 
 impl Loader {
@@ -82,6 +88,8 @@ impl Loader {
             loaded.remains.push(stored.key);
         } else if key == keys::NEXT_JOB.as_bytes() {
             loaded.next_job = Some(object::read_next_job(&stored)?);
+        } else if key.starts_with(keys::TEXTS) {
+            return self.take_text(stored);
         } else {
             return Err(unknown(&stored.key));
         }
@@ -105,6 +113,33 @@ impl Loader {
         Ok(())
     }
 
+    /// Texts come behind all jobs. Most are of jobs in the archive.
+    fn take_text(&mut self, stored: Stored) -> Result<(), StoreError> {
+        self.decode_rest()?;
+        let Some(((first, _), _)) = common::place(&stored.key) else {
+            return Err(unknown(&stored.key));
+        };
+        if self.wanted.contains(&first) {
+            self.texts.take(&stored)?;
+        }
+        if self.loaded.batches.iter().any(|batch| batch.first == first) {
+            self.loaded.remains.push(stored.key);
+        }
+        Ok(())
+    }
+
+    /// Has all jobs decoded that are complete as they are.
+    fn decode_rest(&mut self) -> Result<(), StoreError> {
+        self.finish_job()?;
+        if let Some(workers) = self.workers.take() {
+            self.decoded = workers.finish()?;
+            self.decoder = Decoder::within(self.room.clone());
+        }
+        let waiting = self.decoded.waiting.iter().map(|(first, _)| *first);
+        self.wanted.extend(waiting);
+        Ok(())
+    }
+
     fn finish_job(&mut self) -> Result<(), StoreError> {
         let Some(part) = self.current.take() else { return Ok(()) };
         match &mut self.workers {
@@ -119,14 +154,16 @@ impl Loader {
     /// # Errors
     /// A job is damaged, or they are more than there is memory for.
     pub fn finish(mut self) -> Result<Loaded, StoreError> {
-        self.finish_job()?;
-        let decoded = match self.workers {
-            Some(workers) => workers.finish()?,
-            None => self.decoded,
-        };
+        self.decode_rest()?;
+        for (_, part) in std::mem::take(&mut self.decoded.waiting) {
+            self.decoder.complete(part, &mut self.texts, &mut self.decoded)?;
+        }
         self.room.check()?;
-        self.loaded.jobs = decoded.jobs;
-        self.loaded.remains.extend(decoded.remains);
+        self.loaded.jobs = self.decoded.jobs;
+        if !self.wanted.is_empty() {
+            self.loaded.jobs.sort_by_key(|job| job.id);
+        }
+        self.loaded.remains.extend(self.decoded.remains);
         let Loaded { jobs, remains, batches, .. } = &mut self.loaded;
         let open = |id| batches.iter().any(|batch| batch.contains(id));
         // Never acknowledged and never placed: they have no other keys of their own.

@@ -6,6 +6,7 @@
 
 pub(crate) mod adoption;
 pub mod batch;
+mod common;
 pub mod events;
 mod frame;
 pub mod job;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::spec::{Override, Where};
 use cospan_domain::job::state::{Component, Job};
 use cospan_domain::placed::{DominantRefusal, PlacedBy, ReasonCode, Rule, Source};
 use cospan_domain::units::{Bytes, Timestamp};
-use cospan_storage::port::{Key, Outcome, StoreError};
+use cospan_storage::port::{Change, Key, Outcome, StoreError};
 use cospan_storage::record::events::{EventTexts, history, history_texts};
 use cospan_storage::record::job::{
     SpecTexts, archive, head_version, read, read_archived, submission, update,
@@ -125,7 +126,7 @@ proptest! {
         }
         let events: Vec<JobEvent> =
             history(&*place.opened.journal, job.id).unwrap().into_iter().flat_map(|e| e.1).collect();
-        let texts = history_texts(&*place.opened.journal, job.id).unwrap();
+        let texts = history_texts(&*place.opened.journal, &job).unwrap();
         let mut units = archive(&job, &texts).unwrap().into_iter();
         place.commit(units.next().unwrap());
         // After a crash here loading says what is left to be deleted.
@@ -160,7 +161,7 @@ fn a_job_of_usual_size_goes_to_the_archive_by_one_unit() {
         place.commit(update(&job, &next, &draw.events()).unwrap());
         job = next;
     }
-    let texts = history_texts(&*place.opened.journal, job.id).unwrap();
+    let texts = history_texts(&*place.opened.journal, &job).unwrap();
     let units = archive(&job, &texts).unwrap();
     assert_eq!(units.len(), 1);
     units.into_iter().for_each(|unit| place.commit(unit));
@@ -314,4 +315,114 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
         let history = history(&*place.opened.journal, job.id).unwrap();
         assert_eq!(history[0].1, events, "{rule:?}, {refused:?}");
     }
+}
+
+/// Runs that have long texts in common in many places, and one that has none.
+fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
+    let long = |letter: &str| Arc::<str>::from(letter.repeat(100_000));
+    let (argument, value, other) = (long("a"), long("v"), long("o"));
+    let mut jobs: Vec<Job> =
+        (0..count).map(|number| draw.submitted(JobId(40 + number), 1)).collect();
+    for job in &mut jobs[1..] {
+        let mine: Arc<str> = format!("run {}", job.id).into();
+        let spec = Arc::make_mut(&mut job.spec);
+        let component = &mut spec.components[0];
+        component.program.change(|program| {
+            program.arguments = vec!["-c".into(), argument.clone(), mine.clone()];
+            program.environment.insert("BIG".into(), value.clone());
+            program.environment.insert("AGAIN".into(), value.clone());
+            program.setup = vec![mine.clone(), "short".into()];
+        });
+        let change = Override {
+            arguments: Some(vec![other.clone(), mine]),
+            environment: [("BIG".into(), value.clone())].into(),
+            ..Override::default()
+        };
+        component.restart = Some(change.clone().into());
+        component.at = [(Where::Site("delft".parse().unwrap()), change)].into();
+    }
+    jobs
+}
+
+#[test]
+fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
+    let (place, jobs) = (Place::new(), runs(&mut Draw::new(5), 50));
+    let units = batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap();
+    let changes = units.iter().flat_map(|unit| &unit.changes);
+    let bytes: usize = changes.filter_map(|change| Some(change.value.as_ref()?.len())).sum();
+    assert!(bytes < 800_000, "{bytes} bytes");
+    for unit in units {
+        place.commit(unit.changes);
+    }
+    for threads in 0..3 {
+        let loader = match threads {
+            0 => Loader::default(),
+            _ => Loader::with_threads(threads, ALL),
+        };
+        let loaded = place.load_by(loader).jobs;
+        assert!(loaded == jobs);
+        let big = |job: &Job| job.spec.components[0].program.open().environment["BIG"].clone();
+        assert!(loaded[2..].iter().all(|job| Arc::ptr_eq(&big(job), &big(&loaded[1]))));
+    }
+    let last = &jobs[49];
+    assert!(read(&*place.opened.journal, last.id).unwrap().as_ref() == Some(last));
+}
+
+#[test]
+fn what_they_have_in_common_outlives_them_for_the_archive() {
+    let (place, jobs) = (Place::new(), runs(&mut Draw::new(6), 5));
+    for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+        place.commit(unit.changes);
+    }
+    for job in &jobs[1..4] {
+        let texts = history_texts(&*place.opened.journal, job).unwrap();
+        for unit in archive(job, &texts).unwrap() {
+            let values = unit.iter().filter_map(|change| Some(change.value.as_ref()?.len()));
+            assert!(values.sum::<usize>() < 10_000, "nothing of it is written again");
+            place.commit(unit);
+        }
+        let found = read_archived(&*place.opened.journal, job.id).unwrap().unwrap();
+        assert!(found.job == *job);
+    }
+    let loaded = place.load();
+    assert!(loaded.jobs == [jobs[0].clone(), jobs[4].clone()]);
+    assert_eq!(loaded.remains, []);
+}
+
+#[test]
+fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
+    let (place, jobs) = (Place::new(), runs(&mut Draw::new(7), 3));
+    for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+        place.commit(unit.changes);
+    }
+    let lost = place.keys("t/").into_iter();
+    let lost: Vec<_> = lost
+        .map(|key| Change { key: Key::from(key.as_str()), expected: None, value: None })
+        .collect();
+    place.commit(lost);
+    let mut loader = Loader::default();
+    let mut problem = None;
+    let visit = &mut |stored| {
+        problem = loader.take(stored).err().or(problem.take());
+        std::ops::ControlFlow::Continue(())
+    };
+    place.opened.journal.scan(b"", visit).unwrap();
+    let problem = problem.or(loader.finish().err()).unwrap().to_string();
+    assert!(problem.contains("t/0000000000000028/"), "{problem}");
+    assert!(read(&*place.opened.journal, jobs[1].id).is_err());
+}
+
+#[test]
+fn texts_of_a_request_that_was_never_acknowledged_are_swept_with_it() {
+    let (place, jobs) = (Place::new(), runs(&mut Draw::new(8), 300));
+    let mut units = batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap();
+    assert!(units.len() > 1);
+    units.pop();
+    units.into_iter().for_each(|unit| place.commit(unit.changes));
+    let loaded = place.load();
+    assert_eq!(loaded.jobs.len(), 0);
+    let deleted = loaded.remains.into_iter();
+    let deleted: Vec<_> = deleted.map(|key| Change { key, expected: None, value: None }).collect();
+    deleted.chunks(100).for_each(|some| place.commit(some.to_vec()));
+    assert_eq!(place.keys(""), place.keys("m/store/"));
 }

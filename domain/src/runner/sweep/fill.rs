@@ -1,18 +1,25 @@
 //! Placeholders: `{{name}}` becomes the value of that parameter, `{{{{` becomes `{{`.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Row;
+use crate::ids::RelPath;
+use crate::job::WordPlace;
 use crate::job::spec::{
-    Collect, ComponentSpec, Executable, FileRef, JobSpec, Override, PackedProgram, Program,
+    Collect, ComponentSpec, Executable, FileRef, JobSpec, Override, PackedProgram,
 };
 use crate::runner::RunnerError;
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
+
+/// Longest text once it is filled: no job may be longer.
+const MOST_BYTES: usize = 2 << 20;
+/// What the filled texts of all tasks may take together: no two share them.
+const MOST_OF_ALL: usize = 32 << 20;
 
 /// Puts the values of one task into the texts of a job.
 pub(super) struct Filler<'a> {
@@ -20,130 +27,133 @@ pub(super) struct Filler<'a> {
     pub(super) values: &'a Row,
     /// Which task.
     pub(super) task: u32,
+    /// What the texts that were filled take so far, those of other tasks too.
+    pub(super) taken: &'a Cell<usize>,
 }
 
 type Filled<T> = Result<T, RunnerError>;
 
+/// Where a text is, written out only for an error.
+type At<'a> = &'a dyn Display;
+
 impl Filler<'_> {
-    /// The job of the task.
+    /// The job of the task. What is the same in every task stays in one piece for all.
     pub(super) fn job(&self, template: &JobSpec) -> Filled<JobSpec> {
         let mut job = template.clone();
         if let Some(name) = &mut job.name {
-            self.text("name", name)?;
+            self.text(&"name", name)?;
         }
         for (index, component) in job.components.iter_mut().enumerate() {
-            self.component(&format!("component[{index}]"), component)?;
+            self.component(&format_args!("component[{index}]"), component)?;
         }
         Ok(job)
     }
 
-    fn component(&self, at: &str, component: &mut ComponentSpec) -> Filled<()> {
+    fn component(&self, at: At<'_>, component: &mut ComponentSpec) -> Filled<()> {
         self.program(at, &mut component.program)?;
         for (index, input) in component.inputs.iter_mut().enumerate() {
-            let at = format!("{at}.input[{index}]");
-            self.file(&at, &mut input.file)?;
-            self.name(&format!("{at}.path"), &mut input.path)?;
+            self.file(&format_args!("{at}.input[{index}]"), &mut input.file)?;
+            self.name(&format_args!("{at}.input[{index}].path"), &mut input.path)?;
         }
         for (index, output) in component.outputs.iter_mut().enumerate() {
-            let at = format!("{at}.output[{index}]");
-            self.name(&format!("{at}.path"), &mut output.path)?;
+            self.name(&format_args!("{at}.output[{index}].path"), &mut output.path)?;
             if let Collect::ToSite { register, .. } = &mut output.collect {
-                self.name(&format!("{at}.register"), register)?;
+                self.name(&format_args!("{at}.output[{index}].register"), register)?;
             }
         }
         for (place, change) in &mut component.at {
-            self.change(&format!("{at}.at.{place}"), change)?;
+            self.change(&format_args!("{at}.at.{place}"), change)?;
         }
         match &mut component.restart {
-            Some(change) => self.change(&format!("{at}.restart"), change),
+            Some(change) => self.change(&format_args!("{at}.restart"), change),
             None => Ok(()),
         }
     }
 
-    /// What is the same in every task stays in one piece for all.
-    fn program(&self, at: &str, packed: &mut PackedProgram) -> Filled<()> {
-        let mut program = packed.open();
-        self.opened(at, &mut program)?;
-        let filled = PackedProgram::from(program);
-        if filled != *packed {
-            *packed = filled;
-        }
-        Ok(())
-    }
-
-    fn opened(&self, at: &str, program: &mut Program) -> Filled<()> {
+    fn program(&self, at: At<'_>, program: &mut PackedProgram) -> Filled<()> {
         self.executable(at, &mut program.executable)?;
-        self.texts(at, &mut program.arguments, &mut program.environment)?;
-        match &mut program.directory {
-            Some(directory) => self.name(&format!("{at}.directory"), directory),
-            None => Ok(()),
-        }
+        program.replace_words(OPEN, |place, word| match place {
+            WordPlace::Argument(index) => {
+                self.filled(&format_args!("{at}.arguments[{index}]"), word).map(Some)
+            }
+            WordPlace::Value(name) => {
+                self.filled(&format_args!("{at}.environment.{name}"), word).map(Some)
+            }
+            WordPlace::Directory => {
+                let at = format_args!("{at}.directory");
+                let filled = self.filled(&at, word)?;
+                self.parsed::<RelPath>(&at, &filled)?;
+                Ok(Some(filled))
+            }
+            WordPlace::Fixed => Ok(None),
+        })
     }
 
-    fn change(&self, at: &str, change: &mut Override) -> Filled<()> {
+    fn change(&self, at: At<'_>, change: &mut Override) -> Filled<()> {
         if let Some(executable) = &mut change.executable {
             self.executable(at, executable)?;
         }
         let arguments = change.arguments.as_deref_mut().unwrap_or_default();
-        self.texts(at, arguments, &mut change.environment)?;
+        for (index, argument) in arguments.iter_mut().enumerate() {
+            self.text(&format_args!("{at}.arguments[{index}]"), argument)?;
+        }
+        for (name, value) in &mut change.environment {
+            self.text(&format_args!("{at}.environment.{name}"), value)?;
+        }
         match &mut change.directory {
-            Some(directory) => self.name(&format!("{at}.directory"), directory),
+            Some(directory) => self.name(&format_args!("{at}.directory"), directory),
             None => Ok(()),
         }
     }
 
-    fn texts(
-        &self,
-        at: &str,
-        arguments: &mut [Arc<str>],
-        environment: &mut BTreeMap<Arc<str>, Arc<str>>,
-    ) -> Filled<()> {
-        for (index, argument) in arguments.iter_mut().enumerate() {
-            self.text(&format!("{at}.arguments[{index}]"), argument)?;
-        }
-        for (name, value) in environment {
-            self.text(&format!("{at}.environment.{name}"), value)?;
-        }
-        Ok(())
-    }
-
-    fn executable(&self, at: &str, executable: &mut Executable) -> Filled<()> {
+    fn executable(&self, at: At<'_>, executable: &mut Executable) -> Filled<()> {
+        let at = format_args!("{at}.executable");
         match executable {
-            Executable::AtSite(path) => self.text(&format!("{at}.executable"), path),
-            Executable::Staged(file) => self.file(&format!("{at}.executable"), file),
+            Executable::AtSite(path) => self.text(&at, path),
+            Executable::Staged(file) => self.file(&at, file),
         }
     }
 
-    fn file(&self, at: &str, file: &mut FileRef) -> Filled<()> {
-        self.name(&format!("{at}.file"), &mut file.name)
+    fn file(&self, at: At<'_>, file: &mut FileRef) -> Filled<()> {
+        self.name(&format_args!("{at}.file"), &mut file.name)
     }
 
     /// A text that must still be a name once it is filled.
-    fn name<T>(&self, at: &str, name: &mut T) -> Filled<()>
+    fn name<T>(&self, at: At<'_>, name: &mut T) -> Filled<()>
     where
-        T: Display + FromStr<Err: Display>,
+        T: AsRef<str> + FromStr<Err: Display>,
     {
-        let mut text: Arc<str> = name.to_string().into();
-        if !text.contains(OPEN) {
-            return Ok(());
+        if name.as_ref().contains(OPEN) {
+            *name = self.parsed(at, &self.filled(at, name.as_ref())?)?;
         }
-        self.text(at, &mut text)?;
-        *name = text.parse().map_err(|problem: T::Err| RunnerError::Filled {
-            at: at.to_owned(),
+        Ok(())
+    }
+
+    fn parsed<T: FromStr<Err: Display>>(&self, at: At<'_>, text: &str) -> Filled<T> {
+        text.parse().map_err(|problem: T::Err| RunnerError::Filled {
+            at: at.to_string(),
             task: self.task,
             problem: problem.to_string(),
-        })?;
-        Ok(())
+        })
     }
 
-    fn text(&self, at: &str, text: &mut Arc<str>) -> Filled<()> {
+    fn text(&self, at: At<'_>, text: &mut Arc<str>) -> Filled<()> {
         if text.contains(OPEN) {
-            *text = self.filled(at, text)?.into();
+            *text = self.filled(at, text)?;
         }
         Ok(())
     }
 
-    fn filled(&self, at: &str, text: &str) -> Filled<String> {
+    /// What a text becomes. One that is a placeholder and nothing else is the value itself.
+    fn filled(&self, at: At<'_>, text: &str) -> Filled<Arc<str>> {
+        let inner = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
+        match inner.filter(|name| !name.contains(OPEN) && !name.contains(CLOSE)) {
+            Some(name) => self.value(at, name.trim()),
+            None => self.put_together(at, text).map(Arc::from),
+        }
+    }
+
+    fn put_together(&self, at: At<'_>, text: &str) -> Filled<String> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(OPEN) {
@@ -153,21 +163,30 @@ impl Filler<'_> {
                 rest = after;
                 continue;
             }
-            let unclosed = || RunnerError::Unclosed { at: at.to_owned() };
+            let unclosed = || RunnerError::Unclosed { at: at.to_string() };
             let (name, after) = after.split_once(CLOSE).ok_or_else(unclosed)?;
             filled.push_str(&self.value(at, name.trim())?);
+            if filled.len() > MOST_BYTES {
+                let (at, task) = (at.to_string(), self.task);
+                return Err(RunnerError::FilledTooLong { at, task, max: MOST_BYTES });
+            }
             rest = after;
         }
         filled.push_str(rest);
+        self.taken.set(self.taken.get().saturating_add(filled.len()));
+        if self.taken.get() > MOST_OF_ALL {
+            let (at, task) = (at.to_string(), self.task);
+            return Err(RunnerError::FilledTooMuch { at, task, max: MOST_OF_ALL });
+        }
         Ok(filled)
     }
 
-    fn value(&self, at: &str, name: &str) -> Filled<Arc<str>> {
+    fn value(&self, at: At<'_>, name: &str) -> Filled<Arc<str>> {
         if name == super::TASK {
             return Ok(self.task.to_string().into());
         }
         self.values.get(name).cloned().ok_or_else(|| RunnerError::Placeholder {
-            at: at.to_owned(),
+            at: at.to_string(),
             name: name.chars().take(80).collect(),
             known: std::iter::once(super::TASK)
                 .chain(self.values.keys().map(AsRef::as_ref))

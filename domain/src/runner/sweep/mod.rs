@@ -3,6 +3,7 @@
 mod fill;
 mod indices;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use super::{Described, Launch, Runner, RunnerError};
 use crate::ids::JobId;
 use crate::job::spec::{Collect, JobSpec, is_variable_name};
 use crate::job::state::Job;
+use crate::units::Bytes;
 use fill::Filler;
 
 /// The placeholder of a task's own number.
@@ -149,13 +151,15 @@ impl Runner for SweepRunner {
         let tasks = tasks.and_then(|tasks| u32::try_from(tasks).ok());
         let tasks = tasks.ok_or(RunnerError::TooManyTasks { count, max })?;
         sweep.over.validate()?;
+        check_size(&described.spec, tasks, described.max_bytes)?;
         let rows = sweep.over.rows();
+        let taken = Cell::new(0);
         let mut jobs = Vec::with_capacity(rows.len());
         for (index, values) in (0..tasks).zip(rows) {
             if let Some((name, _)) = values.iter().find(|(_, value)| value.contains('\0')) {
                 return Err(RunnerError::Nul(name.clone()));
             }
-            let mut job = Filler { values: &values, task: index }.job(&described.spec)?;
+            let mut job = Filler { values: &values, task: index, taken: &taken }.job(&described.spec)?;
             let group = JobId(0);
             job.run.task = Some(Task { group, index, count: tasks, at_once, values });
             jobs.push(job);
@@ -172,6 +176,15 @@ impl Runner for SweepRunner {
         for (name, value) in &task.values {
             launch.set(&format!("COSPAN_PARAMETER_{name}"), value.clone());
         }
+    }
+}
+
+/// So many jobs must not take more of memory than whoever submits them may have.
+fn check_size(spec: &JobSpec, count: u32, max: Bytes) -> Result<(), RunnerError> {
+    let each = spec.footprint();
+    match Bytes(each.0.saturating_mul(count.into())) > max {
+        true => Err(RunnerError::TooLarge { count, each, max }),
+        false => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Job;
 use cospan_domain::units::Bytes;
 
+use super::super::common::CommonTexts;
 use super::super::frame::damaged_record;
 use super::super::job::{Assembly, LastSpec};
 use crate::port::{Key, StoreError};
@@ -30,6 +31,8 @@ pub(super) struct Part {
 pub(super) struct Decoded {
     pub(super) jobs: Vec<Job>,
     pub(super) remains: Vec<Key>,
+    /// Jobs whose specifications were cut, with whose texts they have.
+    pub(super) waiting: Vec<(JobId, Part)>,
 }
 
 /// What jobs take of memory, and may take together.
@@ -81,7 +84,21 @@ impl Decoder {
     }
 
     pub(super) fn take(&mut self, part: Part, to: &mut Decoded) -> Result<(), StoreError> {
-        match part.assembly.finish(part.id, &mut self.last)? {
+        if let Some(first) = part.assembly.commons(part.id)? {
+            to.waiting.push((first, part));
+            return Ok(());
+        }
+        self.complete(part, &mut CommonTexts::default(), to)
+    }
+
+    /// Decodes one whose texts are there.
+    pub(super) fn complete(
+        &mut self,
+        part: Part,
+        texts: &mut CommonTexts,
+        to: &mut Decoded,
+    ) -> Result<(), StoreError> {
+        match part.assembly.finish(part.id, &mut self.last, texts)? {
             Some(job) if self.room.admits(&job) => to.jobs.push(job),
             Some(_) => {}
             None => to.remains.extend(part.keys),
@@ -145,6 +162,7 @@ impl Workers {
             let decoded = lanes[turn % count].next().unwrap_or_default();
             all.jobs.extend(decoded.jobs);
             all.remains.extend(decoded.remains);
+            all.waiting.extend(decoded.waiting);
         }
         Ok(all)
     }

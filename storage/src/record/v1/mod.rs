@@ -13,5 +13,6 @@ mod reservation;
 pub(crate) mod run;
 pub(crate) mod site;
 pub(crate) mod spec;
+pub(crate) mod word;
 
 pub(crate) use convert::{Convert, Problem};

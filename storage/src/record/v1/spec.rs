@@ -18,11 +18,12 @@ use cospan_domain::resources;
 use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainSignal};
 use cospan_domain::sparse::Sparse;
 
-use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct};
+use super::convert::{Convert, Problem, Text, is_default, wire_enum, wire_inner, wire_struct};
 use super::reservation::{Preferences, ReservationWish};
+use super::word::{Packed, Word};
 
-type Pairs = Vec<(Arc<str>, Arc<str>)>;
-type Texts = Vec<Arc<str>>;
+type Pairs = Vec<(Arc<str>, Word)>;
+type Texts = Vec<Word>;
 
 wire_struct!(JobSpec = spec::JobSpec {
     request: Request,
@@ -165,23 +166,51 @@ wire_struct!(Resources = resources::Resources {
 });
 
 wire_struct!(Constraint = labels::Constraint { key: Arc<str>, rule: Rule });
-wire_enum!(Rule = DomainRule { Is(Arc<str>), OneOf(Texts), IsNot(Arc<str>), AtLeast(u64) });
+wire_enum!(Rule = DomainRule { Is(Arc<str>), OneOf(Vec<Arc<str>>), IsNot(Arc<str>), AtLeast(u64) });
 
-wire_struct!(Program = spec::Program {
-    executable: Executable;
-    arguments: Texts,
-    environment: Pairs,
-    directory: Option<Text<RelPath>>,
-    setup: Texts,
-});
+/// A program, its words apart or in pieces.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Program {
+    pub(crate) executable: Executable,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) arguments: Texts,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) environment: Pairs,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) directory: Option<Text<RelPath>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) setup: Texts,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) packed: Option<Packed>,
+}
 
-impl Convert<Program> for spec::PackedProgram {
+impl Program {
+    pub(crate) fn of_pieces(executable: Executable, packed: Packed) -> Self {
+        let (arguments, environment, setup) = (Vec::new(), Vec::new(), Vec::new());
+        Self { executable, arguments, environment, directory: None, setup, packed: Some(packed) }
+    }
+}
+
+impl Convert<Program> for spec::Program {
     fn to_wire(&self) -> Program {
-        self.open().to_wire()
+        Program {
+            executable: self.executable.to_wire(),
+            arguments: self.arguments.to_wire(),
+            environment: self.environment.to_wire(),
+            directory: self.directory.to_wire(),
+            setup: self.setup.to_wire(),
+            packed: None,
+        }
     }
 
     fn from_wire(wire: Program) -> Result<Self, Problem> {
-        Ok(spec::Program::from_wire(wire)?.into())
+        Ok(Self {
+            executable: Convert::from_wire(wire.executable)?,
+            arguments: Convert::from_wire(wire.arguments)?,
+            environment: Convert::from_wire(wire.environment)?,
+            directory: Convert::from_wire(wire.directory)?,
+            setup: Convert::from_wire(wire.setup)?,
+        })
     }
 }
 

@@ -1,0 +1,158 @@
+//! What takes long to be worked out: how much of it goes on at once, in all and by key. It is done
+//! apart from the threads that serve requests. A key waits for itself, nobody else for it; and what
+//! was begun holds its place until it is done, whether or not somebody still waits for it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cospan_domain::ids::KeyName;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::failure::Failure;
+use crate::api::v1::problem::{Code, Problem};
+
+/// Requests of one key that wait, or are worked on; more are told to come back.
+const PLACES: usize = 16;
+
+/// Those of one key: one of them is worked on at once.
+#[derive(Debug, Clone)]
+struct Line {
+    places: Arc<Semaphore>,
+    turn: Arc<Semaphore>,
+}
+
+/// Where it is worked on.
+#[derive(Debug)]
+pub(super) struct Desk {
+    lines: Mutex<BTreeMap<KeyName, Line>>,
+    seats: Arc<Semaphore>,
+}
+
+/// The turn of a key. The next begins when it is dropped.
+#[derive(Debug)]
+struct Turn {
+    _place: OwnedSemaphorePermit,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// Does the work on a thread of its own, which holds on to what it needs for that.
+async fn done<T: Send + 'static>(
+    holds: impl Send + 'static,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = actix_web::rt::task::spawn_blocking(move || {
+        let done = work();
+        drop(holds);
+        done
+    });
+    done.await.map_err(|error| Failure::internal("work out the answer", error))?
+}
+
+impl Desk {
+    /// One with room for half of the processors, and for two keys at least.
+    pub(super) fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        Self { lines: Mutex::default(), seats: Arc::new(Semaphore::new((processors / 2).max(2))) }
+    }
+
+    /// Does the work once it is the key's turn.
+    ///
+    /// # Errors
+    /// As many of the key wait already as may.
+    pub(super) async fn work<T: Send + 'static>(
+        &self,
+        key: &KeyName,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let turn = self.turn(key).await?;
+        let seat = self.seats.clone().acquire_owned().await;
+        let seat = seat.map_err(|error| Failure::internal("wait for a seat", error))?;
+        done((turn, seat), work).await
+    }
+
+    /// The same for what waits for sites most of the time: it keeps no other key waiting.
+    ///
+    /// # Errors
+    /// As for [`Desk::work`].
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        key: &KeyName,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        done(self.turn(key).await?, work).await
+    }
+
+    async fn turn(&self, key: &KeyName) -> Result<Turn, Failure> {
+        let Line { places, turn } = self.line(key);
+        let place = places.try_acquire_owned().map_err(|_| full(key))?;
+        // Nobody closes them.
+        let turn = turn.acquire_owned().await;
+        let turn = turn.map_err(|error| Failure::internal("wait for a turn", error))?;
+        Ok(Turn { _place: place, _turn: turn })
+    }
+
+    fn line(&self, key: &KeyName) -> Line {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let new =
+            || Line { places: Arc::new(Semaphore::new(PLACES)), turn: Arc::new(Semaphore::new(1)) };
+        lines.entry(key.clone()).or_insert_with(new).clone()
+    }
+}
+
+fn full(key: &KeyName) -> Failure {
+    let detail = format!(
+        "{PLACES} requests of the key {key} that take long are waited for, which is the most there \
+         may be"
+    );
+    Problem::new(Code::Busy, detail).retry_after(1).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn key(name: &str) -> KeyName {
+        KeyName::new(name).unwrap()
+    }
+
+    #[actix_web::test]
+    async fn a_key_waits_for_itself_and_not_for_others() {
+        let desk = Desk::new();
+        let begun = desk.turn(&key("anna")).await.unwrap();
+        assert!(desk.turn(&key("anna")).now_or_never().is_none());
+        assert!(desk.turn(&key("otto")).now_or_never().is_some());
+        drop(begun);
+        assert!(desk.turn(&key("anna")).now_or_never().is_some());
+    }
+
+    #[actix_web::test]
+    async fn who_fills_the_line_of_a_key_is_told_to_come_back_and_others_are_served() {
+        let desk = Desk::new();
+        let _begun = desk.turn(&key("anna")).await.unwrap();
+        let mut waiting: Vec<_> = (1..PLACES).map(|_| Box::pin(desk.turn(&key("anna")))).collect();
+        assert!(waiting.iter_mut().all(|one| one.now_or_never().is_none()));
+        let refused = desk.turn(&key("anna")).await.unwrap_err();
+        assert_eq!((refused.0.status, refused.0.retry_after_s), (429, Some(1)));
+        assert!(desk.turn(&key("otto")).await.is_ok());
+        waiting.pop();
+        assert!(desk.turn(&key("anna")).now_or_never().is_none(), "it waits in its place");
+    }
+
+    #[actix_web::test]
+    async fn what_nobody_waits_for_any_more_keeps_its_place_until_it_is_done() {
+        let desk = Desk::new();
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let anna = key("anna");
+        let mut given_up = Box::pin(desk.work(&anna, move || Ok(gate.recv().is_ok())));
+        assert!(given_up.as_mut().now_or_never().is_none());
+        drop(given_up);
+        assert!(desk.turn(&anna).now_or_never().is_none(), "it goes on");
+        go.send(()).unwrap();
+        let next = desk.work(&anna, || Ok(()));
+        tokio::time::timeout(Duration::from_secs(60), next).await.unwrap().unwrap();
+    }
+}

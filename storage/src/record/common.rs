@@ -1,0 +1,139 @@
+//! Long texts that jobs of one request have in common: each is kept once, in a record of its own,
+//! for as long as the store. Runs of a sweep would else repeat all that their user wrote once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::JobSpec;
+use cospan_domain::job::state::Job;
+
+use super::frame::{self, Parts, damaged_record};
+use super::job::each;
+use super::v1::spec::JobSpec as Wire;
+use super::v1::word::Word;
+use super::v1::{Convert, Problem};
+use super::{RecordError, keys};
+use crate::port::{Change, Journal, Key, StoreError, Stored};
+
+/// The texts that several jobs of a request share, or one job repeats.
+#[derive(Debug, Default)]
+pub(super) struct Commons {
+    /// The first job of the request, after which they are called.
+    first: JobId,
+    /// Where their bytes are, with their numbers.
+    numbers: BTreeMap<*const u8, u32>,
+    texts: Vec<Arc<str>>,
+}
+
+impl Commons {
+    /// Those of jobs that are submitted together.
+    pub(super) fn of(jobs: &[&Job]) -> Self {
+        let Some(first) = jobs.first() else { return Self::default() };
+        let (mut seen, mut texts, mut uses) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for text in jobs.iter().flat_map(|job| job.spec.long_texts()) {
+            // Most often the very same; to compare all of a text takes longer.
+            let at = *seen.entry(text.as_ptr()).or_insert_with(|| {
+                *texts.entry(text.clone()).or_insert_with(|| {
+                    uses.push((text.clone(), 0));
+                    uses.len() - 1
+                })
+            });
+            uses[at].1 += 1;
+        }
+        let mut commons = Self { first: first.id, ..Self::default() };
+        let mut given = BTreeMap::new();
+        for (at, (text, count)) in uses.into_iter().enumerate() {
+            if count > 1 {
+                given.insert(at, commons.texts.len() as u32);
+                commons.texts.push(text);
+            }
+        }
+        let numbered = seen.into_iter().filter_map(|(bytes, at)| Some((bytes, *given.get(&at)?)));
+        commons.numbers = numbered.collect();
+        commons
+    }
+
+    /// Adds what keeps them.
+    pub(super) fn write(&self, to: &mut Vec<Change>) -> Result<(), RecordError> {
+        (0..).zip(&self.texts).try_for_each(|(number, text)| {
+            frame::write(to, &keys::common(self.first, number), text, 0, None)
+        })
+    }
+
+    /// A specification in which they stand elsewhere: whose they are, and how many bytes that are;
+    /// `None` if it has none of them.
+    pub(super) fn cut(&self, spec: &JobSpec) -> Option<(Wire, JobId, usize)> {
+        let has_one = |text: &Arc<str>| self.numbers.contains_key(&text.as_ptr());
+        if self.numbers.is_empty() || !spec.long_texts().any(has_one) {
+            return None;
+        }
+        let (mut wire, mut bytes): (Wire, usize) = (spec.to_wire(), 0);
+        wire.each_word(&mut |word| {
+            if let Word::Text(text) = word
+                && let Some(number) = self.numbers.get(&text.as_ptr())
+            {
+                bytes += text.len();
+                *word = Word::Common(*number);
+            }
+        });
+        Some((wire, self.first, bytes))
+    }
+}
+
+/// Texts as they were found, for whoever reads jobs that have them.
+#[derive(Debug, Default)]
+pub(super) struct CommonTexts {
+    parts: BTreeMap<(JobId, u32), Parts>,
+    texts: BTreeMap<(JobId, u32), Arc<str>>,
+}
+
+impl CommonTexts {
+    /// Those of one request, from the store.
+    pub(super) fn read(journal: &dyn Journal, first: JobId) -> Result<Self, StoreError> {
+        let mut found = Self::default();
+        each(journal, &keys::commons(first), &mut |stored, _, _| found.take(stored))?;
+        Ok(found)
+    }
+
+    /// Takes the next value.
+    pub(super) fn take(&mut self, stored: &Stored) -> Result<(), StoreError> {
+        let Some((of, chunk)) = place(&stored.key) else {
+            let problem = "it names no text".into();
+            return Err(damaged_record(&format!("{:?}", stored.key), problem));
+        };
+        self.parts.entry(of).or_default().take(&stored.key, chunk, &stored.value)
+    }
+
+    /// Puts them where they belong.
+    pub(super) fn put_into(&mut self, wire: &mut Wire, first: JobId) -> Result<(), StoreError> {
+        let mut problem = None;
+        wire.each_word(&mut |word| {
+            if let Word::Common(number) = word {
+                match self.text(first, *number) {
+                    Ok(text) => *word = Word::Text(text),
+                    Err(error) => problem = Some(error),
+                }
+            }
+        });
+        problem.map_or(Ok(()), Err)
+    }
+
+    fn text(&mut self, first: JobId, number: u32) -> Result<Arc<str>, StoreError> {
+        if let Some(text) = self.texts.get(&(first, number)) {
+            return Ok(text.clone());
+        }
+        let what = keys::common(first, number);
+        let parts = self.parts.remove(&(first, number));
+        let parts = parts.ok_or_else(|| damaged_record(&what, Problem::from("it is missing")))?;
+        let text: Arc<str> = parts.read(&what)?;
+        self.texts.insert((first, number), text.clone());
+        Ok(text)
+    }
+}
+
+/// Whose a text is, its number, and the number of the value within its record.
+pub(super) fn place(key: &Key) -> Option<((JobId, u32), usize)> {
+    let (base, chunk) = keys::split(key)?;
+    Some((keys::common_place(base)?, chunk))
+}

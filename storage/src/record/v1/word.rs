@@ -1,0 +1,162 @@
+//! Words of a specification: long ones that jobs have in common stand in records of their own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cospan_domain::job::spec::{self, Executable as DomainExecutable, Piece as DomainPiece};
+use serde::de::{self, MapAccess, Visitor};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::convert::{Convert, Problem};
+use super::spec::{ComponentSpec, Executable, JobSpec, Override, Program};
+
+/// The only field of a word that stands elsewhere.
+const COMMON: &str = "common";
+
+/// A word, or the number of the text that it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Word {
+    /// As it is.
+    Text(Arc<str>),
+    /// One of the texts that the jobs of a request have in common.
+    Common(u32),
+}
+
+impl Convert<Word> for Arc<str> {
+    fn to_wire(&self) -> Word {
+        Word::Text(self.clone())
+    }
+
+    fn from_wire(wire: Word) -> Result<Self, Problem> {
+        match wire {
+            Word::Text(text) => Ok(text),
+            Word::Common(number) => Err(format!("its text {number} is missing")),
+        }
+    }
+}
+
+impl Serialize for Word {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Word::Text(text) => to.serialize_str(text),
+            Word::Common(number) => {
+                let mut word = to.serialize_struct("Word", 1)?;
+                word.serialize_field(COMMON, number)?;
+                word.end()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Read;
+
+        impl<'de> Visitor<'de> for Read {
+            type Value = Word;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or the number of one")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Word, E> {
+                Ok(Word::Text(text.into()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Word, A::Error> {
+                match map.next_entry::<String, u32>()? {
+                    Some((field, number)) if field == COMMON => Ok(Word::Common(number)),
+                    _ => Err(de::Error::missing_field(COMMON)),
+                }
+            }
+        }
+
+        from.deserialize_any(Read)
+    }
+}
+
+/// The words of a program in the pieces in which they are shared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Packed {
+    arguments: u32,
+    setup: u32,
+    directory: bool,
+    pieces: Vec<Piece>,
+}
+
+/// Short words one behind the other, or a long one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum Piece {
+    Short(Word),
+    Long(Word),
+}
+
+/// Several pieces stay apart, so that what jobs share of them can be told.
+impl Convert<Program> for spec::PackedProgram {
+    fn to_wire(&self) -> Program {
+        if self.pieces().len() <= 1 {
+            return self.open().to_wire();
+        }
+        let counts = self.counts();
+        let piece = |piece: &DomainPiece| match piece {
+            DomainPiece::Short(text) => Piece::Short(text.to_wire()),
+            DomainPiece::Long(text) => Piece::Long(text.to_wire()),
+        };
+        let packed = Packed {
+            arguments: counts.arguments,
+            setup: counts.setup,
+            directory: counts.has_directory,
+            pieces: self.pieces().iter().map(piece).collect(),
+        };
+        Program::of_pieces(self.executable.to_wire(), packed)
+    }
+
+    fn from_wire(mut wire: Program) -> Result<Self, Problem> {
+        let Some(packed) = wire.packed.take() else {
+            return Ok(spec::Program::from_wire(wire)?.into());
+        };
+        let counts = spec::WordCounts {
+            arguments: packed.arguments,
+            setup: packed.setup,
+            has_directory: packed.directory,
+        };
+        let pieces = packed.pieces.into_iter().map(piece_of).collect::<Result<_, _>>()?;
+        let executable = <DomainExecutable as Convert<Executable>>::from_wire(wire.executable)?;
+        spec::PackedProgram::of_pieces(executable, counts, pieces).map_err(str::to_owned)
+    }
+}
+
+fn piece_of(wire: Piece) -> Result<DomainPiece, Problem> {
+    Ok(match wire {
+        Piece::Short(word) => DomainPiece::Short(Convert::from_wire(word)?),
+        Piece::Long(word) => DomainPiece::Long(Convert::from_wire(word)?),
+    })
+}
+
+impl JobSpec {
+    /// Shows every word that jobs may have in common.
+    pub(crate) fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
+        self.components.iter_mut().for_each(|component| component.each_word(visit));
+        let values = self.run.task.iter_mut().flat_map(|task| &mut task.values);
+        values.for_each(|(_, value)| visit(value));
+    }
+}
+
+impl ComponentSpec {
+    fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
+        let Program { arguments, environment, setup, packed, .. } = &mut self.program;
+        arguments.iter_mut().chain(setup).for_each(&mut *visit);
+        environment.iter_mut().for_each(|(_, value)| visit(value));
+        for piece in packed.iter_mut().flat_map(|packed| &mut packed.pieces) {
+            let (Piece::Short(word) | Piece::Long(word)) = piece;
+            visit(word);
+        }
+        let overrides = self.at.iter_mut().map(|(_, change)| change).chain(&mut self.restart);
+        for Override { arguments, environment, setup, lrm_options, .. } in overrides {
+            let words = arguments.iter_mut().flatten().chain(setup).chain(lrm_options);
+            words.for_each(&mut *visit);
+            environment.iter_mut().for_each(|(_, value)| visit(value));
+        }
+    }
+}
