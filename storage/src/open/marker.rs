@@ -18,7 +18,7 @@ use crate::floor::{Floor, Known};
 use crate::meta::FORMAT;
 use crate::port::StoreError;
 
-const FILE: &str = "cospan-store.json";
+pub(super) const FILE: &str = "cospan-store.json";
 const NEW_FILE: &str = "cospan-store.json.new";
 
 /// What the file says.
