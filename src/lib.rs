@@ -15,6 +15,7 @@ pub mod http;
 pub mod keys;
 mod memory;
 pub mod quickstart;
+mod roots;
 mod sbatch;
 pub mod serve;
 pub mod simulate;

@@ -12,6 +12,7 @@ pub mod fault;
 pub mod files;
 pub mod local;
 pub mod ping;
+pub mod place;
 pub mod port;
 pub mod slurm;
 pub mod verdict;

@@ -29,6 +29,10 @@ pub(crate) struct Inside {
     pub(crate) hung: usize,
     /// Its batch system does not answer: only files of attempts are read.
     pub(crate) half_silent: bool,
+    /// What is ours there is not as it must be.
+    pub(crate) broken: Option<&'static str>,
+    /// It answers, and nothing can be begun there.
+    pub(crate) trouble: Option<&'static str>,
     /// Its processors, all idle.
     pub(crate) processors: u32,
     /// Whom jobs ask here that do not say it themselves.
@@ -87,6 +91,8 @@ impl FakeSite {
             up: true,
             hanging: false,
             half_silent: false,
+            broken: None,
+            trouble: None,
             hung: 0,
             processors: 0,
             lane: None,
@@ -119,6 +125,9 @@ impl FakeSite {
         let mut inside = self.inside();
         if !inside.up {
             return Err(SiteError::NotSent("it is down".into()));
+        }
+        if let Some(why) = inside.broken {
+            return Err(SiteError::OutOfOrder(why.into()));
         }
         inside.go_on();
         Ok(inside)
@@ -284,6 +293,10 @@ impl Files for FakeSite {
 impl Site for FakeSite {
     fn name(&self) -> &SiteName {
         &self.name
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.inside().trouble.map(str::to_owned)
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
