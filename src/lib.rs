@@ -16,6 +16,7 @@ pub mod http;
 pub mod keys;
 mod memory;
 pub mod quickstart;
+mod roots;
 mod sbatch;
 pub mod serve;
 mod signals;

@@ -39,6 +39,8 @@ pub struct SiteReport {
     pub obtainable: Arc<Obtainable>,
     /// Since when it has not answered, while it still counts as answering.
     pub silent_since: Option<Timestamp>,
+    /// It was reached, and is not as it must be: `trouble` says why.
+    pub out_of_order: bool,
 }
 
 /// What a site said of our attempts there.
@@ -105,6 +107,7 @@ impl Default for SiteReport {
             observed: Arc::default(),
             obtainable: Arc::default(),
             silent_since: None,
+            out_of_order: false,
         }
     }
 }

@@ -63,6 +63,7 @@ fn failed(error: SiteError) -> Result<String, ExecError> {
     let (kind, why) = match error {
         SiteError::Refused(why) | SiteError::Unfit(why) => ("refused", why),
         SiteError::SiteFull(why) => ("full", why),
+        SiteError::OutOfOrder(why) => ("broken", why),
         SiteError::NotSent(why) => return Err(ExecError::NotStarted(why)),
         SiteError::LockedOut(why) => return Err(ExecError::LockedOut(why)),
         SiteError::OutcomeUnknown(why) => return Err(ExecError::PerhapsDone(why)),

@@ -25,6 +25,9 @@ const SUBMISSION: &str = include_str!("agent/submission.sh");
 /// Files of the site, where only an agent can reach them.
 const FILES: &str = include_str!("agent/files.sh");
 
+/// How a directory becomes the root: seldom, and not with each request.
+const PLACE: &str = include_str!("agent/place.sh");
+
 /// The part that belongs to no batch system. It is never a file of the site.
 const COMMON: &str = include_str!("agent/agent.sh");
 
@@ -32,6 +35,11 @@ const COMMON: &str = include_str!("agent/agent.sh");
 /// rest.
 pub(crate) fn text(submits: &str, manager: &[&str]) -> Arc<str> {
     text_of(&[&[SUBMISSION, submits, FILES], manager, &[COMMON]].concat())
+}
+
+/// The text by which a directory is made the root of a site.
+fn initialises() -> Arc<str> {
+    text_of(&[PLACE])
 }
 
 /// A text of these parts, behind what all begin with.
@@ -161,6 +169,13 @@ impl Agent {
         }
     }
 
+    /// Makes the root, or finds that it is the site's already.
+    pub(crate) async fn initialise(&self) -> Result<(), SiteError> {
+        let agent = Self { text: initialises(), ..self.clone() };
+        agent.ask(&["initialise"], Request::default()).await?;
+        Ok(())
+    }
+
     /// Has something done that takes as long as the file is.
     pub(crate) async fn patiently(&self, words: &[&str]) -> Result<Answer, SiteError> {
         let mut command = self.command(words, Request::default(), Lane::Control);
@@ -213,6 +228,7 @@ pub(crate) fn read(output: &Output) -> Result<Answer, Failure> {
     match failure {
         Some(("refused", why)) => site(SiteError::Refused, why),
         Some(("unsent", why)) => site(SiteError::NotSent, why),
+        Some(("broken", why)) => site(SiteError::OutOfOrder, why),
         Some(("full", why)) => site(SiteError::SiteFull, why),
         Some(("unknown", why)) => site(SiteError::OutcomeUnknown, why),
         Some(("missing", _)) => Err(Failure::NotInstalled),

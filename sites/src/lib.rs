@@ -13,6 +13,7 @@ pub mod fault;
 pub mod files;
 pub mod local;
 pub mod ping;
+pub mod place;
 pub mod port;
 mod removal;
 pub mod slurm;

@@ -14,13 +14,14 @@
 mod bell;
 mod calls;
 mod ending;
+pub(crate) mod entries;
 mod entry;
 mod evidence;
 mod files;
 mod leases;
 mod ledger;
 pub mod machine;
-mod owner;
+pub(crate) mod owner;
 mod process;
 mod reach;
 pub(crate) mod root;
@@ -53,6 +54,7 @@ use crate::clock::SteadyClock;
 use crate::files::listing::Listing;
 use crate::files::{AreaConfig, FileArea};
 use crate::ping;
+use crate::place;
 use crate::port::{
     AttemptOrder, Attempts, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision, GateState,
     Inspected, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
@@ -102,6 +104,8 @@ pub struct LocalConfig {
     pub seal: Seal,
     /// The control plane that is to have the root for itself; `None`: nobody is kept out.
     pub owner: Option<InstanceId>,
+    /// Its data directory, for whoever finds that the root is in use.
+    pub data_directory: PathBuf,
 }
 
 impl LocalConfig {
@@ -126,6 +130,7 @@ impl LocalConfig {
             neighbours: BTreeMap::new(),
             seal: Seal::none(),
             owner: None,
+            data_directory: PathBuf::new(),
         }
     }
 }
@@ -149,6 +154,8 @@ struct Shared {
     ending: Mutex<BTreeSet<Tag>>,
     changes: tokio::sync::watch::Sender<u64>,
     waker: Waker,
+    /// Why nothing can be begun, as the latest status found.
+    trouble: Mutex<Option<String>>,
 }
 
 impl LocalSite {
@@ -173,6 +180,7 @@ impl LocalSite {
             ending: Mutex::default(),
             changes: tokio::sync::watch::Sender::new(0),
             waker: Waker::new(),
+            trouble: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared), calls: Arc::new(Semaphore::new(CALLS_MAX)) })
     }
@@ -185,13 +193,15 @@ impl LocalSite {
     /// Makes a directory the root of a new site, or finds that it is already.
     ///
     /// # Errors
-    /// The directory cannot be made, or belongs to another site.
+    /// The directory cannot be made, is another site's, or must not be one: see [`place`].
     pub fn initialise(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
-        Root::initialise(&config.root, &config.name).map_err(|error| {
+        let refused = |error: &dyn std::fmt::Display| {
             let place = config.root.display();
-            SiteError::Refused(format!("cannot initialise the site in {place}: {error}"))
-        })?;
+            SiteError::Refused(format!("{place} cannot be the root of {}: {error}", config.name))
+        };
+        place::look(&config.root, &config.name).map_err(|error| refused(&error))?;
+        Root::initialise(&config.root, &config.name).map_err(|error| refused(&error))?;
         self.shared.area.prepare()
     }
 
@@ -205,6 +215,10 @@ impl LocalSite {
         // One that cannot be mended says so each time that it is opened.
         let _ = Root::mend(&config.root, &config.name);
         let Ok(root) = Root::open(&config.root, &config.name) else { return Ok(()) };
+        // Nor is one that is not in order: it says so in each call.
+        if !matches!(root.disorder(), Ok(None)) {
+            return Ok(());
+        }
         self.shared.hold(&root).map_err(|error| {
             SiteError::Refused(format!("site {} is not ours alone: {error}", config.name))
         })
@@ -246,6 +260,18 @@ impl Shared {
         })?;
         self.hold(&root)?;
         Ok(root.sealed_by(&self.config.seal))
+    }
+
+    /// The same, where all that is ours is what it must be.
+    fn sound_root(&self) -> Result<Root, SiteError> {
+        let config = &self.config;
+        // Before it is locked, which opens a file of it.
+        if let Ok(root) = Root::open(&config.root, &config.name)
+            && let Some(disorder) = root.disorder().map_err(|e| not_done(&e))?
+        {
+            return Err(SiteError::OutOfOrder(disorder));
+        }
+        self.root()
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -374,6 +400,10 @@ impl Site for LocalSite {
 
     fn changes(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
         Some(self.shared.changes.subscribe())
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn reservations(&self) -> Option<&dyn Reservations> {

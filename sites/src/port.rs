@@ -2,6 +2,7 @@
 
 mod call_kind;
 mod copies;
+mod error;
 mod gate;
 mod reservations;
 mod silence;
@@ -22,40 +23,16 @@ use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;
 pub use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
-use thiserror::Error;
 
 use crate::files::listing::Listing;
 
 pub use call_kind::CallKind;
 pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
+pub use error::SiteError;
 pub use gate::{GateDecision, GateState, Go, Peer};
 pub use reservations::{FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved};
 pub use silence::Silence;
 pub use uploads::{UPLOADS, UploadStep};
-
-/// What is known after a call to a site went wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SiteError {
-    /// The site answered no: certainly not done.
-    #[error("refused by the site: {0}")]
-    Refused(String),
-    /// The site was not reached: certainly not done.
-    #[error("not sent to the site: {0}")]
-    NotSent(String),
-    /// The site does not let us in, or is not the one it was: certainly not done. Somebody has
-    /// to renew credentials, and is told how.
-    #[error("not let in by the site: {0}")]
-    LockedOut(String),
-    /// Perhaps done, perhaps not.
-    #[error("outcome unknown: {0}")]
-    OutcomeUnknown(String),
-    /// The site never takes what is asked for: certainly not done, nobody's error.
-    #[error("unfit for the site: {0}")]
-    Unfit(String),
-    /// A limit of the site or account is reached: certainly not done, nobody's error.
-    #[error("the site is full: {0}")]
-    SiteFull(String),
-}
 
 /// What a site can do, as data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -499,6 +476,11 @@ pub trait Site: Attempts + Gate + Files {
 
     /// How it is asked for reservations, if it grants any.
     fn reservations(&self) -> Option<&dyn Reservations> {
+        None
+    }
+
+    /// Why nothing can be begun there although it answers, as the latest status found.
+    fn trouble(&self) -> Option<String> {
         None
     }
 

@@ -14,6 +14,7 @@ mod cancels_tests;
 mod clock_tests;
 mod errors;
 pub mod finding;
+mod held;
 mod hosts;
 mod judge;
 mod lanes;
@@ -40,12 +41,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cospan_domain::acquire::Lanes;
 use cospan_domain::catalogue::state::Stamp;
-use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
+use self::held::Held;
 use crate::agent::{self, Agent, Answer, Request};
 use crate::clock::SteadyClock;
 use crate::exec::{Command, Exec, Lane, Work};
@@ -132,6 +134,10 @@ pub struct SlurmConfig {
     pub sources: Sources,
     /// By which it is known what wrappers wrote; none if left out.
     pub seal: Seal,
+    /// The control plane that is to have the root for itself; `None`: nobody is kept out.
+    pub owner: Option<InstanceId>,
+    /// Its data directory, for whoever finds that the root is in use.
+    pub data_directory: PathBuf,
 }
 
 impl SlurmConfig {
@@ -162,6 +168,8 @@ impl SlurmConfig {
             neighbours: BTreeMap::new(),
             sources: Sources::new(),
             seal: Seal::none(),
+            owner: None,
+            data_directory: PathBuf::new(),
         }
     }
 
@@ -231,6 +239,9 @@ pub struct SlurmSite {
     /// Since when an attempt has been told to end.
     told_to_end: Mutex<BTreeMap<Tag, Instant>>,
     heard: Mutex<polls::Heard>,
+    held: Held,
+    /// Why nothing can be begun there, as its latest status said.
+    trouble: Mutex<Option<String>>,
 }
 
 impl SlurmSite {
@@ -242,7 +253,7 @@ impl SlurmSite {
     pub fn new(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
         let agent = agent(&config, exec)?;
         let files = config.attached(config.name.clone(), config.root.clone())?;
-        Ok(Self::with(config, agent, Box::new(files)))
+        Ok(Self::with(config, agent, Box::new(files), Held::Here(Arc::default())))
     }
 
     /// A cluster of which this machine has nothing: files go by `exec`, too. Its inputs come
@@ -258,7 +269,7 @@ impl SlurmSite {
             sources.insert(name.clone(), Arc::new(files));
         }
         let files = RemoteFiles::new(agent.clone(), sources);
-        Ok(Self::with(config, agent, Box::new(files)))
+        Ok(Self::with(config, agent, Box::new(files), Held::There(Mutex::default())))
     }
 
     /// The files of such a cluster, to be read only.
@@ -272,18 +283,18 @@ impl SlurmSite {
         Ok(Arc::new(RemoteFiles::new(agent(config, exec)?, Sources::new())))
     }
 
-    fn with(config: SlurmConfig, agent: Agent, files: Box<dyn SiteFiles>) -> Self {
-        let (facts, heard) = (Mutex::default(), Mutex::default());
+    fn with(config: SlurmConfig, agent: Agent, files: Box<dyn SiteFiles>, held: Held) -> Self {
+        let (facts, heard, trouble) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (over, told_to_end) = (Mutex::default(), Mutex::default());
-        Self { config, agent, files, facts, over, told_to_end, heard }
+        Self { config, agent, files, facts, over, told_to_end, heard, held, trouble }
     }
 
     /// Makes a directory the root of a new site, or finds that it is already.
     ///
     /// # Errors
-    /// The directory cannot be made, or belongs to another site.
+    /// The directory cannot be made, is another site's, or must not be one: see [`crate::place`].
     pub async fn initialise(&self) -> Result<(), SiteError> {
-        self.agent.ask(&["initialise"], Request::default()).await?;
+        self.agent.initialise().await?;
         self.files.prepare().await
     }
 
@@ -439,6 +450,10 @@ impl Files for SlurmSite {
 impl Site for SlurmSite {
     fn name(&self) -> &SiteName {
         &self.config.name
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn reservations(&self) -> Option<&dyn Reservations> {

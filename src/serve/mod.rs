@@ -50,6 +50,7 @@ use crate::data_directory::{self, DataDirectoryError};
 use crate::http::backend::Backend;
 use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
+use crate::roots;
 use backend::Served;
 pub use disk::register as register_disk;
 use read_only::{ReadOnly, TooLarge};
@@ -76,6 +77,8 @@ pub enum ServeError {
     Site { site: String, error: SiteError },
     #[error("sites: {0}")]
     Sites(SiteError),
+    #[error("{}", .0.join("\n"))]
+    Roots(Vec<String>),
     #[error("the placement policy: {0}")]
     Policy(#[from] cospan_domain::ids::InvalidId),
     #[error(transparent)]
@@ -113,6 +116,11 @@ pub(crate) fn serve(
 ) -> Result<(), ServeError> {
     let http = settings::http(config, data);
     let bound = Bound::bind(&http)?;
+    data_directory::check(data)?;
+    let wrong = roots::wrong(config, data);
+    if !wrong.is_empty() {
+        return Err(ServeError::Roots(wrong.iter().map(ToString::to_string).collect()));
+    }
     data_directory::prepare(data)?;
     let keys = KeyDirectory::new(data.join("keys"));
     if keys.ensure_first(SystemClock.now())? {

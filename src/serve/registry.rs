@@ -27,13 +27,14 @@ use super::local_resources;
 use crate::clusters;
 use crate::config::Config;
 use crate::config::sections::{Site as Section, SiteKind};
+use crate::roots;
 
 /// A site, what makes its directory a site's, once, and how it is reached over a network.
 struct Made {
     site: Arc<dyn Site>,
     initialise: Initialise,
     /// Keeps other control planes out, where that must be.
-    take: Take,
+    take: Initialise,
     ssh: Option<Arc<SshExec>>,
 }
 
@@ -43,12 +44,13 @@ pub(super) struct Sites {
     pub(super) connections: Vec<Arc<SshExec>>,
 }
 
+/// So long a start waits for sites that are reached over a network.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+
 /// Between two tries to make a site's directory at one that was not reached.
 const AGAIN: Duration = Duration::from_secs(15);
 
 type Initialise = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
-
-type Take = Box<dyn Fn() -> Result<(), SiteError>>;
 
 /// What is to be known of a kind of site beside its adapter.
 struct Kind {
@@ -185,11 +187,12 @@ pub(super) async fn sites(
     let mut ground = Ground { config, data, agent, roots, ways, sources, totals, seal, instance };
     ground.reach()?;
     let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
+    let mut far = Vec::new();
     for section in &config.site {
         let Made { site, initialise, take, ssh } = (of(section.kind).make)(&ground, section)?;
         let heard_of = known.join(section.name.as_str());
         let place = clusters::place(section);
-        if std::fs::read(&heard_of).ok().as_deref() != Some(place.as_bytes()) {
+        if !roots::is_known(section, data) {
             match initialise().await {
                 Ok(()) => cospan_durable::replace(&heard_of, place.as_bytes()).map_err(unusable)?,
                 Err(error) if ssh.is_some() && is_passing(&error) => {
@@ -199,15 +202,42 @@ pub(super) async fn sites(
                 Err(error) => return Err(error),
             }
         }
-        take()?;
+        match ssh {
+            Some(_) => far.push((section.name.clone(), take)),
+            None => take().await?,
+        }
         all.sites.push(site);
         all.connections.extend(ssh);
     }
+    take_far(&far).await?;
     Ok(all)
 }
 
+/// Takes the roots that are reached over a network. A start does not wait for one that is not
+/// reached soon: it is taken before anything is done there.
+async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
+    let taken = sites.iter().map(|(site, take)| async move {
+        let taken = tokio::time::timeout(TAKEN_WITHIN, take()).await;
+        let late = || Err(SiteError::NotSent("no answer yet".to_owned()));
+        match taken.unwrap_or_else(|_| late()) {
+            Err(problem) if is_passing(&problem) => {
+                warn!(%site, %problem, "not reached; its root is taken when it is");
+                Ok(())
+            }
+            taken => taken,
+        }
+    });
+    futures_util::future::try_join_all(taken).await.map(drop)
+}
+
 fn is_passing(error: &SiteError) -> bool {
-    matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_))
+    matches!(
+        error,
+        SiteError::NotSent(_)
+            | SiteError::LockedOut(_)
+            | SiteError::OutOfOrder(_)
+            | SiteError::OutcomeUnknown(_)
+    )
 }
 
 /// Initialises a site that was not reached at first. Until then it has no directory, and
@@ -239,6 +269,7 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     local.neighbours = ground.neighbours(&section.name);
     local.seal = ground.seal.clone();
     local.owner = Some(ground.instance);
+    local.data_directory = absolute(ground.data);
     let site = Arc::new(LocalSite::new(local)?);
     let made = site.clone();
     let initialise: Initialise = Box::new(move || {
@@ -246,7 +277,10 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
         Box::pin(async move { site.initialise() })
     });
     let taken = site.clone();
-    let take: Take = Box::new(move || taken.take());
+    let take: Initialise = Box::new(move || {
+        let site = taken.clone();
+        Box::pin(async move { site.take() })
+    });
     Ok(Made { site: ground.with_fetches(site), initialise, take, ssh: None })
 }
 
@@ -256,6 +290,8 @@ fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     slurm.query = section.query_timeout.unwrap_or(ground.config.sites.query_timeout);
     slurm.deadline = slurm.deadline.max(slurm.query);
     slurm.seal = ground.seal.clone();
+    slurm.owner = Some(ground.instance);
+    slurm.data_directory = absolute(ground.data);
     let ssh = ground.ways.get(&section.name).cloned();
     let site = Arc::new(match &ssh {
         Some(exec) => {
@@ -273,11 +309,16 @@ fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
         let site = made.clone();
         Box::pin(async move { site.initialise().await })
     });
+    let taken = site.clone();
+    let take: Initialise = Box::new(move || {
+        let site = taken.clone();
+        Box::pin(async move { site.take().await })
+    });
     let site: Arc<dyn Site> = match &ssh {
         Some(_) => site,
         None => ground.with_fetches(site),
     };
-    Ok(Made { site, initialise, take: Box::new(|| Ok(())), ssh })
+    Ok(Made { site, initialise, take, ssh })
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -27,6 +27,9 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         name: site.name.to_string(),
         state: last.shown(site.state).into(),
         reason: match (reasons.first(), last.silent_since) {
+            (Some(Obstacle::Unreachable { .. }), _) if last.out_of_order => {
+                last.trouble.as_deref().map(str::to_owned)
+            }
             (None, Some(since)) => Some(silent(since, last.trouble.as_deref())),
             (None, None) => for_owners(record, now),
             (first, _) => first.map(|reason| why(reason, last.trouble.as_deref())),

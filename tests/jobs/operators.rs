@@ -43,6 +43,33 @@ fn a_site_that_stops_answering_is_shown_long_before_it_is_given_up() {
 }
 
 #[test]
+fn a_site_where_something_else_is_in_the_place_of_what_is_ours_says_so_within_a_poll() {
+    let watching = "unreachable_after = \"1h\"\npoll_interval = \"200ms\"\n";
+    let mut scene = scene_with(Layout { sites: 2, watching: watching.into(), ..Layout::default() });
+    let root = scene.environment.sites[0].root.clone();
+    let closed = || scene.must(&["site", "list"]).contains("unreachable");
+    for entry in ["attempts", "owner", "gone", "spool", "live"] {
+        let (path, away) = (root.join(entry), root.join("away"));
+        std::fs::rename(&path, &away).unwrap();
+        let mode = rustix::fs::Mode::RWXU;
+        let (here, pipe) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(here, &path, pipe, mode, 0).unwrap();
+        until("the site says so", closed);
+        has(&scene.must(&["site", "show", "s1"]), &["a named pipe", entry, "put back"]);
+        let job = scene.must(&["submit", "-n", "1", "--time", "1m", "--", "/bin/true"]);
+        let id = job.split_whitespace().find(|word| word.parse::<u64>().is_ok()).unwrap();
+        has(&scene.must(&["wait", id]), &[]);
+        has(&scene.must(&["show", id]), &["s2"]);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::rename(&away, &path).unwrap();
+        until("it is usable again", || !closed());
+    }
+    let metrics = metrics(&scene);
+    has(&metrics, &["cospan_site_state{site=\"s1\",state=\"usable\"} 1"]);
+    scene.server.kill().unwrap();
+}
+
+#[test]
 fn a_hangup_reads_the_keys_anew_and_ends_nothing() {
     let mut scene = scene(1);
     let hang_up = |scene: &Scene| {

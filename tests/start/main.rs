@@ -13,6 +13,7 @@ mod quota;
 mod ranked;
 mod refusals;
 mod reserved;
+mod roots;
 mod shared;
 mod tls;
 mod typed;

@@ -55,6 +55,7 @@ pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
         Err(SiteError::Unfit(_)) => "unfit",
         Err(SiteError::NotSent(_)) => "not-sent",
         Err(SiteError::LockedOut(_)) => "locked-out",
+        Err(SiteError::OutOfOrder(_)) => "out-of-order",
         Err(SiteError::OutcomeUnknown(_)) => "unknown",
         Err(SiteError::SiteFull(_)) => "full",
     }
@@ -67,7 +68,7 @@ impl<T: Send + 'static> Handler<Call<T>> for Cluster {
         chaos::enter(ActorKind::Cluster);
         let permits = if call.kind.is_long() { &self.long_calls } else { &self.calls };
         let (permits, site) = (permits.clone(), self.site.clone());
-        let metrics = self.shared.metrics.clone();
+        let (shared, name) = (self.shared.clone(), self.name.clone());
         let counted = Counted::new(self.gauges.calls.clone());
         Box::pin(async move {
             let _counted = counted;
@@ -76,7 +77,12 @@ impl<T: Send + 'static> Handler<Call<T>> for Cluster {
             };
             let result = (call.run)(site).await;
             let labels = [call.kind.as_str(), outcome_label(&result)];
-            metrics.site_calls.with_label_values(&labels).inc();
+            shared.metrics.site_calls.with_label_values(&labels).inc();
+            if matches!(result, Err(SiteError::OutOfOrder(_))) {
+                // It is to be said by the site itself, before anybody else tries.
+                shared.live.want_fresh(&name, shared.clock.now());
+                shared.actors.clusters.look(&name);
+            }
             result
         })
     }

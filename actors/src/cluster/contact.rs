@@ -71,6 +71,15 @@ impl Cluster {
 
     fn fell_silent(&mut self, now: Timestamp) {
         let error = self.report.trouble.as_deref().unwrap_or("no answer");
+        if self.report.out_of_order {
+            warn!(
+                site = %self.name,
+                error,
+                "the site cannot be used: nothing new goes there until that is mended"
+            );
+            let text = format!("site {} cannot be used: {error}", self.name);
+            return self.notify(NotificationKind::Unreachable, text);
+        }
         warn!(
             site = %self.name,
             error,

@@ -148,7 +148,8 @@ impl Cluster {
         if !self.contact.contact().is_answering() || self.contact.failures() > 0 {
             let again = Some(polled_at + self.retry_pause());
             // What attempts do is seen all the same.
-            let files = self.half_silent.then(|| self.attempts_due(polled_at)).flatten();
+            let says = self.half_silent || self.report.out_of_order;
+            let files = says.then(|| self.attempts_due(polled_at)).flatten();
             return again.into_iter().chain(files).min();
         }
         if self.shared.live.doubted_at().is_some_and(|doubted| polled_at < doubted) {
@@ -180,6 +181,10 @@ impl Cluster {
     }
 
     fn retry_pause(&self) -> DurationMs {
+        if self.report.out_of_order {
+            // It costs it nothing to say so again, and somebody is mending it.
+            return self.shared.settings.poll_interval.min(RETRY_MAX);
+        }
         let doublings = self.contact.failures().min(10);
         RETRY_MAX.min(DurationMs(RETRY.0 << doublings.saturating_sub(1)))
     }
@@ -257,6 +262,14 @@ impl Cluster {
                 concerned.extend(self.failed(&error, now));
                 concerned
             }
+            Ok(status) if self.site.trouble().is_some() => {
+                let error = SiteError::OutOfOrder(self.site.trouble().unwrap_or_default());
+                let read = status.site_clock.unwrap_or(polled.answered_at);
+                let clock = ClockSkew::between(read, polled.answered_at);
+                let mut concerned = self.observed(status.attempts, polled.asked_at, clock);
+                concerned.extend(self.failed(&error, now));
+                concerned
+            }
             Ok(status) => {
                 // As if its clock was read when the answer came: that errs towards a start too
                 // early for its clock, never too late.
@@ -284,6 +297,7 @@ impl Cluster {
         now: Timestamp,
     ) -> Vec<JobId> {
         self.report.trouble = None;
+        self.report.out_of_order = false;
         if self.report.silent_since.take().is_some() {
             info!(site = %self.name, "the site answers again");
             self.show_state();
@@ -349,12 +363,14 @@ impl Cluster {
         self.report.trouble = Some(error.to_string().into());
         let result = match error {
             SiteError::LockedOut(_) => QueryResult::CredentialsExpired,
+            SiteError::OutOfOrder(_) => QueryResult::OutOfOrder,
             SiteError::Refused(_)
             | SiteError::Unfit(_)
             | SiteError::NotSent(_)
             | SiteError::OutcomeUnknown(_)
             | SiteError::SiteFull(_) => QueryResult::Failed,
         };
+        self.report.out_of_order = result == QueryResult::OutOfOrder;
         let concerned = self.contact_changed(result, now);
         let was_silent = self.report.silent_since.is_some();
         self.report.silent_since = self.contact.silent_since();

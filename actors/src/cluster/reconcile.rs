@@ -196,7 +196,9 @@ fn ended_at(job: &Job) -> Option<Timestamp> {
 
 impl Cluster {
     pub(super) fn next_reconcile(&self, now: Timestamp) -> Option<Timestamp> {
-        if self.reconciling || !self.contact.contact().is_answering() {
+        // What is full is emptied.
+        let reaches = self.contact.contact().is_answering() || self.report.out_of_order;
+        if self.reconciling || !reaches {
             return None;
         }
         match self.reconciled_at {

@@ -83,7 +83,10 @@ impl Question {
                     }
                 })
             }
-            SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_) => None,
+            SiteError::NotSent(_)
+            | SiteError::LockedOut(_)
+            | SiteError::OutOfOrder(_)
+            | SiteError::OutcomeUnknown(_) => None,
         }
     }
 }

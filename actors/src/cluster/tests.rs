@@ -12,9 +12,10 @@ use cospan_domain::site::contact::Contact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::AttemptId;
 use cospan_domain::units::DurationMs;
-use cospan_sites::port::Observation;
+use cospan_sites::port::{CallKind, Observation, Site, SiteError};
+use futures_util::future::BoxFuture;
 
-use crate::cluster::Charge;
+use crate::cluster::{Call, Charge};
 use crate::coallocator::GridMaker;
 use crate::transfer::testing::{World, content, paused, site};
 
@@ -208,6 +209,61 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
         assert!(why.contains("does not answer: frozen"), "{why}");
         world.at("Leiden").inside().half_silent = false;
         world.until("it answers again", |w| contact(w, "Leiden").is_answering()).await;
+    });
+}
+
+#[test]
+fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        world.settle().await;
+        world.shared.live.set_wanted(true);
+        let poll = Duration::from_millis(world.shared.settings.poll_interval.0);
+        for broken in [true, false] {
+            for name in ["Delft", "Leiden"] {
+                let site = world.at(name);
+                let mut inside = site.inside();
+                let why = Some("attempts is a named pipe");
+                (inside.broken, inside.trouble) = if broken { (why, None) } else { (None, why) };
+            }
+            world.shared.actors.clusters.look_all();
+            tokio::time::sleep(poll + poll / 2).await;
+            for name in ["Delft", "Leiden"] {
+                let report = world.shared.live.site(&site(name)).expect("a report");
+                assert!(report.contact.unreachable_since().is_some(), "{name}: {broken}");
+                let why = report.trouble.clone().unwrap_or_default();
+                assert!(why.contains("attempts is a named pipe"), "{why}");
+            }
+            assert!(!world.shared.live.isolated(), "we are not cut off");
+            // However long it takes somebody to mend it.
+            tokio::time::sleep(20 * poll).await;
+            for name in ["Delft", "Leiden"] {
+                let site = world.at(name);
+                let mut inside = site.inside();
+                (inside.broken, inside.trouble) = (None, None);
+            }
+            tokio::time::sleep(poll + poll / 2).await;
+            assert!(
+                contact(&world, "Leiden").is_answering() && contact(&world, "Delft").is_answering()
+            );
+        }
+    });
+}
+
+#[test]
+fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        world.at("Leiden").inside().broken = Some("spool is a file");
+        let cluster = world.shared.actors.clusters.addr(&site("Leiden")).expect("an actor");
+        let ask = |site: Arc<dyn Site>| -> BoxFuture<'static, _> {
+            Box::pin(async move { site.status(&[]).await })
+        };
+        let call = Call::new(CallKind::Status, ask);
+        let answer = cluster.send(call).await.expect("alive");
+        assert!(matches!(answer, Err(SiteError::OutOfOrder(_))), "{answer:?}");
+        world.until("it says so", |w| contact(w, "Leiden").unreachable_since().is_some()).await;
     });
 }
 

@@ -40,6 +40,7 @@ pub(super) fn not_read(site: &SiteName, what: &str, error: &SiteError) -> ApiRef
         }
         SiteError::NotSent(_)
         | SiteError::LockedOut(_)
+        | SiteError::OutOfOrder(_)
         | SiteError::OutcomeUnknown(_)
         | SiteError::SiteFull(_) => {
             ApiRefusal::Site(format!("{problem}; try again once the site answers"))

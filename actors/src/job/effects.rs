@@ -137,8 +137,10 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
             Err(SiteError::Refused(detail)) => SubmitAnswer::Refused(detail.into()),
             Err(SiteError::Unfit(detail)) => SubmitAnswer::Unfit(detail.into()),
             Err(SiteError::NotSent(detail)) => SubmitAnswer::NotSent(detail.into()),
-            // A state of the site, and no error: jobs wait until somebody renews them.
-            Err(SiteError::LockedOut(detail)) => SubmitAnswer::Full(detail.into()),
+            // A state of the site, and no error: jobs wait until somebody mends it.
+            Err(SiteError::LockedOut(detail) | SiteError::OutOfOrder(detail)) => {
+                SubmitAnswer::Full(detail.into())
+            }
             Err(SiteError::SiteFull(detail)) => {
                 // Before anybody places on what it is believed to have.
                 if let Some(site) = &site {

@@ -76,7 +76,10 @@ impl Question {
             SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
                 Some(self.ask.without_answer())
             }
-            SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_) => None,
+            SiteError::NotSent(_)
+            | SiteError::LockedOut(_)
+            | SiteError::OutOfOrder(_)
+            | SiteError::OutcomeUnknown(_) => None,
         }
     }
 }

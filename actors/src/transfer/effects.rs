@@ -119,7 +119,10 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
             }
             // Nobody's error, and nothing happened.
             Err(
-                error @ (SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::SiteFull(_)),
+                error @ (SiteError::NotSent(_)
+                | SiteError::LockedOut(_)
+                | SiteError::OutOfOrder(_)
+                | SiteError::SiteFull(_)),
             ) => Outcome::Again(error),
         })
         .boxed()

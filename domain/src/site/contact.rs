@@ -2,7 +2,7 @@
 
 use crate::units::{DurationMs, Timestamp};
 
-/// What we know of the way to a site.
+/// What we know of the way to a site, and whether it can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contact {
     /// It has not answered since our start, and not failed for long enough either.
@@ -33,6 +33,8 @@ pub enum QueryResult {
     Answered,
     /// No answer, or none that could be read: no information.
     Failed,
+    /// It was reached, and is not as it must be to do anything for us: nothing is waited for.
+    OutOfOrder,
     /// The site refused our credentials.
     CredentialsExpired,
 }
@@ -113,6 +115,13 @@ impl ContactLog {
                 }
             }
             QueryResult::Failed => self.fail(parameters, now),
+            QueryResult::OutOfOrder => {
+                let at_once = ContactParameters {
+                    unreachable_failures: 0,
+                    unreachable_after: DurationMs::ZERO,
+                };
+                self.fail(&at_once, now);
+            }
         }
         (std::mem::discriminant(&self.contact) != before).then_some(self.contact)
     }

@@ -14,7 +14,7 @@ fn after(results: &[(QueryResult, u64)]) -> ContactLog {
     log
 }
 
-use QueryResult::{Answered, CredentialsExpired, Failed};
+use QueryResult::{Answered, CredentialsExpired, Failed, OutOfOrder};
 
 #[test]
 fn a_failed_query_is_no_information() {
@@ -48,6 +48,17 @@ fn a_site_that_is_down_at_our_start_becomes_unreachable_too() {
 #[test]
 fn failures_before_an_answer_do_not_count_after_it() {
     let log = after(&[(Failed, 0), (Failed, 30), (Answered, 31), (Failed, 60), (Failed, 90)]);
+    assert!(log.contact().is_answering());
+}
+
+#[test]
+fn a_site_that_is_out_of_order_is_of_no_use_at_once_and_until_it_answers() {
+    let log = after(&[(Answered, 5), (OutOfOrder, 10)]);
+    let last_answer = Some(Timestamp(5_000));
+    assert_eq!(log.contact(), Contact::Unreachable { since: Timestamp(10_000), last_answer });
+    let log = after(&[(OutOfOrder, 10), (OutOfOrder, 12), (Failed, 14)]);
+    assert_eq!(log.contact().unreachable_since(), Some(Timestamp(10_000)));
+    let log = after(&[(OutOfOrder, 10), (OutOfOrder, 12), (Answered, 14)]);
     assert!(log.contact().is_answering());
 }
 

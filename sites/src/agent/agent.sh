@@ -14,23 +14,6 @@
 #   lrm_kill NUMBER, lrm_withdraw NUMBER   ends one at once; takes one out of the queue
 #   lrm_timetable, lrm_reserve, lrm_confirm, lrm_release      reservations, where it has them
 
-# A marker comes last, so that half a site is none.
-initialise() {
-    marker=
-    mkdir -p "$root" && cd "$root" || fail refused "cannot make $root"
-    { IFS= read -r marker < site-id || marker=; } 2> /dev/null
-    case $marker in
-    '' | "cospan site $site") ;;
-    *) fail refused "its site-id names another site; give each site its own directory" ;;
-    esac
-    chmod 700 . && mkdir -p attempts spool live gone || fail refused "cannot write below $root"
-    [ -n "$marker" ] && return
-    printf 'cospan site %s\n' "$site" > "gone/site-id.$own" || fail refused "cannot write below $root"
-    sync "gone/site-id.$own" . 2> /dev/null
-    mv "gone/site-id.$own" site-id || fail refused "cannot write below $root"
-    sync . 2> /dev/null
-}
-
 # Brings files that are used from now on: none may be empty after a power cut.
 install() {
     receive_all .
@@ -65,12 +48,37 @@ tell_clock() {
     [ -z "$boot" ] || printf 'uptime %s0 %s0 %s\n' "$before" "$up" "$boot"
 }
 
+# Looks also at what is used seldom, and how much room there is: blocks of all and free ones, their
+# size, files of all and those that can still be made.
+sound() {
+    for entry in live store incoming inspect trash links files; do
+        [ ! -e "$entry" ] && [ ! -h "$entry" ] || [ -d "$entry" ] && [ ! -h "$entry" ] \
+            || broken "$entry" "the directory"
+    done
+    set +f
+    for entry in site-id owner stub-*.sh wrapper-*.sh; do
+        [ ! -e "$entry" ] && [ ! -h "$entry" ] || [ -f "$entry" ] && [ ! -h "$entry" ] \
+            || broken "$entry" "the file"
+    done
+    set -f
+    room=%a
+    [ "$user" != root ] || room=%f
+    stat -f -c "room %b $room %S %c %d" . 2> /dev/null
+}
+
+# The control plane that has the root, as it was written down; $1 bytes of what is to be.
+own() {
+    receive "$1" "gone/owner.$own" && mv -f "gone/owner.$own" owner \
+        || fail unsent "cannot write owner: is the disk full?"
+}
+
 # status SECONDS [queue] [load]      asks the batch system for so much of what it knows
 #
 # The batch system first and the files after it: what is over there has left its last word. One
 # that does not answer within SECONDS leaves a line `fail unsent ...` here, and the files are read.
 status() {
     tell_clock
+    sound
     (
         seconds=$1
         shift
@@ -235,9 +243,10 @@ remains() {
 
 main() {
     user=$(id -un) || fail unsent "this account has no name at the site"
-    [ "$verb" = initialise ] || reach
+    reach
     case $verb in
-    initialise) initialise ;;
+    owner) [ ! -f owner ] || sed 's/^/owner /' owner ;;
+    own) own "$@" ;;
     install) install ;;
     describe) lrm_describe ;;
     status) status "$@" ;;

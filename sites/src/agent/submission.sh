@@ -68,6 +68,9 @@ submit() {
         return
     fi
     [ ! -e "attempts/$tag/decision" ] || fail unsent "its gate is closed already"
+    for entry in "$stub" "$wrapper"; do
+        [ -f "$entry" ] || [ ! -e "$entry" ] || broken "$entry" "the file"
+    done
     [ -s "$stub" ] && [ -s "$wrapper" ] || fail missing "the wrapper is not there"
     mkdir -p "spool/$tag" || fail unsent "cannot make spool/$tag at the site"
     receive_all "spool/$tag"

@@ -246,6 +246,10 @@ impl Site for FaultySite {
         self.inner.reservations().map(|_| self as &dyn Reservations)
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.inner.trouble()
+    }
+
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.plain(CallKind::Describe, || self.inner.describe()).await
     }

@@ -44,6 +44,14 @@ impl Dir {
         Ok(Self(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
+    /// Makes a directory in this one, if nothing of its name is there.
+    pub(super) fn make_dir(&self, name: impl Arg) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.0, name, PRIVATE_DIR) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// A directory in this one, made if it is missing, and writable to us.
     pub(super) fn ensure_dir(&self, name: impl Arg + Copy) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, PRIVATE_DIR) {

@@ -320,6 +320,10 @@ impl Site for Fetching {
         self.site.reservations()
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.site.trouble()
+    }
+
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.site.describe().await
     }

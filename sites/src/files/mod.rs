@@ -41,7 +41,7 @@ mod push_tree;
 mod rate;
 pub(crate) mod remote;
 mod remote_tree;
-mod root;
+pub(crate) mod root;
 mod stamp;
 mod task;
 mod tree;

@@ -62,7 +62,13 @@ pub(super) fn destination(error: SiteError) -> Trouble {
 
 /// Whether it may be otherwise when the connection is there again.
 pub(super) fn is_passing(error: &SiteError) -> bool {
-    matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutcomeUnknown(_))
+    matches!(
+        error,
+        SiteError::NotSent(_)
+            | SiteError::LockedOut(_)
+            | SiteError::OutOfOrder(_)
+            | SiteError::OutcomeUnknown(_)
+    )
 }
 
 /// Does something until it is done or certainly is not, or for too long.

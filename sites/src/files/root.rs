@@ -27,7 +27,7 @@ pub(super) const FILES: &str = "files";
 pub const WORK: &str = "work";
 
 /// All directories of ours below the root.
-pub(super) const OURS: [&str; 6] = [STORE, INCOMING, INSPECT, TRASH, LINKS, FILES];
+pub(crate) const OURS: [&str; 6] = [STORE, INCOMING, INSPECT, TRASH, LINKS, FILES];
 
 const GATE: &str = "gate";
 const GATE_MAX: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ impl Root {
 
     /// Makes our directories where they are missing, durably.
     pub(super) fn prepare(&self) -> io::Result<()> {
-        OURS.iter().try_for_each(|name| self.0.ensure_dir(*name).map(drop))?;
+        OURS.iter().try_for_each(|name| self.0.make_dir(*name))?;
         self.0.sync()
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
+use std::sync::PoisonError;
 
 use cospan_domain::ids::Tag;
 use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
@@ -32,7 +33,7 @@ const AT_ONCE: u64 = 10_000;
 
 impl Shared {
     pub(super) fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.root()?;
+        self.sound_root()?;
         Ok(SiteDescription {
             total: self.config.total.clone(),
             largest_component: self.config.total.clone(),
@@ -51,21 +52,33 @@ impl Shared {
         self: &std::sync::Arc<Self>,
         tags: &[Tag],
     ) -> Result<SiteStatus, SiteError> {
-        let root = self.root()?;
+        let root = self.sound_root()?;
+        let trouble = root.hindrance();
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&trouble);
+        let status = self.status_in(&root, tags);
+        // What went wrong, went wrong because of that.
+        status.map_err(|error| trouble.map_or(error, SiteError::OutOfOrder))
+    }
+
+    fn status_in(
+        self: &std::sync::Arc<Self>,
+        root: &Root,
+        tags: &[Tag],
+    ) -> Result<SiteStatus, SiteError> {
         let mut ledger = self.ledger();
-        ledger.sweep(&root).map_err(|e| unknown(&e))?;
-        let refreshed = ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
+        ledger.sweep(root).map_err(|e| unknown(&e))?;
+        let refreshed = ledger.refresh(root, true).map_err(|e| unknown(&e))?;
         self.watch(&mut ledger);
         let observe = |tag: &Tag| {
             let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
             let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
             let told = || ledger.told.get(tag).cloned();
-            let seen = seen.or_else(told).unwrap_or_else(|| examine(&root, *tag));
+            let seen = seen.or_else(told).unwrap_or_else(|| examine(root, *tag));
             (*tag, seen)
         };
         let attempts = tags.iter().map(observe).collect();
-        let idle = self.idle(&root, &ledger)?;
-        let ebbs = self.ebbs(&root, &ledger, &idle)?;
+        let idle = self.idle(root, &ledger)?;
+        let ebbs = self.ebbs(root, &ledger, &idle)?;
         Ok(SiteStatus {
             site_clock: Some(now()),
             idle,

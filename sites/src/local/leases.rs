@@ -23,7 +23,7 @@ use crate::port::{
 };
 
 /// All reservations; missing while there are none.
-const LEASES: &str = "leases.json";
+pub(super) const LEASES: &str = "leases.json";
 /// How long the work of others is taken to go on: they say how much they use, not until when.
 const FOREIGN: DurationMs = DurationMs::from_secs(86_400);
 

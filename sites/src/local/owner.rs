@@ -5,26 +5,29 @@
 //! lock of a process that died is free at once. Over a network file system a lock may not be seen
 //! from elsewhere: there the name counts.
 
+use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cospan_domain::ids::InstanceId;
+use rustix::io::Errno;
 
 use super::root::Root;
 use super::spawn::install_script;
-use super::{Shared, not_done};
+use super::{Shared, not_done, process};
 use crate::port::SiteError;
 
-const OWNER: &str = "owner";
+pub(crate) const OWNER: &str = "owner";
 /// A process that was killed may be about to let go.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// The root that is ours, if one is.
 #[derive(Debug, Default)]
-pub(super) struct Hold(Mutex<Option<Held>>);
+pub(crate) struct Hold(Mutex<Option<Held>>);
 
 #[derive(Debug)]
 struct Held {
@@ -34,43 +37,128 @@ struct Held {
 }
 
 /// Who has a root, as the file says.
-#[derive(Debug, PartialEq, Eq)]
-struct Owner {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
     instance: String,
     host: String,
     pid: u32,
+    /// When that process started: its number may long be another's. Earlier versions do not say.
+    start: Option<u64>,
+    /// Its data directory. Earlier versions do not say.
+    data: Option<String>,
 }
 
 impl Owner {
-    fn ours(instance: InstanceId) -> Self {
+    pub(crate) fn ours(instance: InstanceId, data: &Path) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = if host.trim().is_empty() { "localhost" } else { host.trim() }.to_owned();
-        Self { instance: instance.to_string(), host, pid: std::process::id() }
+        let pid = std::process::id();
+        let start = process::started(pid);
+        // A line of a file.
+        let data = data.to_str().filter(|data| !data.is_empty() && !data.contains('\n'));
+        Self { instance: instance.to_string(), host, pid, start, data: data.map(str::to_owned) }
+    }
+
+    /// What a file says.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let word = |name| text.lines().find_map(|line| line.strip_prefix(name));
+        Some(Self {
+            instance: word("instance ")?.to_owned(),
+            host: word("host ")?.to_owned(),
+            pid: word("pid ")?.parse().ok()?,
+            start: word("start ").and_then(|start| start.parse().ok()),
+            data: word("data ").map(str::to_owned),
+        })
+    }
+
+    /// What the file is to say.
+    pub(crate) fn text(&self) -> String {
+        let mut text =
+            format!("instance {}\nhost {}\npid {}\n", self.instance, self.host, self.pid);
+        let lines =
+            [("start", self.start.map(|start| start.to_string())), ("data", self.data.clone())];
+        for (name, value) in lines {
+            if let Some(value) = value {
+                text += &format!("{name} {value}\n");
+            }
+        }
+        text
+    }
+
+    /// Whether it is a process of this machine that lives, and not this one.
+    fn lives_beside(&self, ours: &Self) -> bool {
+        let lives = self.start.is_some() && process::started(self.pid) == self.start;
+        self.host == ours.host && self.pid != ours.pid && lives
+    }
+
+    /// Why this process does not take a root whose file says so, where no lock is seen.
+    pub(crate) fn keeps_out(&self, ours: &Self, place: &Path) -> Option<String> {
+        if self.lives_beside(ours) {
+            return Some(in_use(&place.display(), self, ours));
+        }
+        self.is_elsewhere(ours, place)
+    }
+
+    /// Why a root is not taken back that this process had.
+    pub(crate) fn took(&self, ours: &Self, place: &Path) -> String {
+        in_use(&place.display(), self, ours)
+    }
+
+    /// The same of another control plane on another host, whose lock may not be seen from here.
+    fn is_elsewhere(&self, ours: &Self, place: &Path) -> Option<String> {
+        let place = place.display();
+        (self.instance != ours.instance && self.host != ours.host).then(|| {
+            format!(
+                "its root {place} is that of {self}; this is {ours}; stop the other for good \
+                 and remove {place}/{OWNER}, or give each a root of its own"
+            )
+        })
     }
 
     fn read(file: &File) -> io::Result<Option<Self>> {
         let (mut text, mut file) = (String::new(), file);
         // From its beginning: it was just opened, or is another's.
         file.read_to_string(&mut text)?;
-        let word = |name| text.lines().find_map(|line| line.strip_prefix(name));
-        let parsed = || {
-            let (instance, host) = (word("instance ")?.to_owned(), word("host ")?.to_owned());
-            Some(Self { instance, host, pid: word("pid ")?.parse().ok()? })
-        };
-        Ok(parsed())
+        Ok(Self::parse(&text))
     }
 
     fn write(&self, file: &File) -> io::Result<()> {
-        let text = format!("instance {}\nhost {}\npid {}\n", self.instance, self.host, self.pid);
         file.set_len(0)?;
-        file.write_all_at(text.as_bytes(), 0)?;
+        file.write_all_at(self.text().as_bytes(), 0)?;
         file.sync_all()
     }
 }
 
-impl std::fmt::Display for Owner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "control plane {} on host {} (process {})", self.instance, self.host, self.pid)
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { instance, host, pid, .. } = self;
+        write!(f, "control plane {instance} on host {host} (process {pid})")?;
+        match &self.data {
+            Some(data) => write!(f, " with the data directory {data}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Hold {
+    /// Sees to it that a root is ours alone; `true` if it was not before.
+    ///
+    /// # Errors
+    /// `NotSent` if it is another's, with both names and the remedy.
+    pub(crate) fn keep(
+        &self,
+        root: &Root,
+        ours: impl FnOnce() -> Owner,
+    ) -> Result<bool, SiteError> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = root.identity(OWNER).map_err(|e| not_done(&e))?;
+        if there.is_some() && held.as_ref().map(|held| held.identity) == there {
+            return Ok(false);
+        }
+        // Another root is in its place, or none was held.
+        *held = None;
+        *held = Some(take(root, &ours())?);
+        Ok(true)
     }
 }
 
@@ -82,61 +170,76 @@ impl Shared {
     /// `NotSent` if it is another's, with both names and the remedy.
     pub(super) fn hold(&self, root: &Root) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else { return Ok(()) };
-        let mut held = self.hold.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = root.identity(OWNER).map_err(|e| not_done(&e))?;
-        if there.is_some() && held.as_ref().map(|held| held.identity) == there {
+        if !self.hold.keep(root, || Owner::ours(instance, &self.config.data_directory))? {
             return Ok(());
         }
-        // Another root is in its place, or none was held.
-        *held = None;
-        *held = Some(self.take(root, &Owner::ours(instance))?);
         install_script(root).map_err(|e| not_done(&e))?;
         let (gone, left) = root.left_gone().map_err(|e| not_done(&e))?;
         self.sweeper.remove(gone, left).map_err(|e| not_done(&e))
     }
+}
 
-    fn take(&self, root: &Root, ours: &Owner) -> Result<Held, SiteError> {
-        let file = root.open_or_make(OWNER).map_err(|e| not_done(&e))?;
-        let is_free = lock(&file).map_err(|e| not_done(&e))?;
-        let owner = Owner::read(&file).map_err(|e| not_done(&e))?;
-        let place = self.config.root.display();
-        match owner {
-            None if !is_free => Err(SiteError::NotSent(format!(
-                "its root {place} is in use by another process; this is {ours}; stop the other, or \
-                 give each a root of its own"
-            ))),
-            Some(owner) if !is_free => Err(SiteError::NotSent(format!(
-                "its root {place} is in use by {owner}; this is {ours}; two would use the same \
-                 processors: stop the other, or give each a root of its own"
-            ))),
-            Some(owner) if owner.instance != ours.instance && owner.host != ours.host => {
-                Err(SiteError::NotSent(format!(
-                    "its root {place} is that of {owner}; this is {ours}; stop the other for good \
-                     and remove {place}/{OWNER}, or give each a root of its own"
-                )))
+fn take(root: &Root, ours: &Owner) -> Result<Held, SiteError> {
+    let file = root.open_or_make(OWNER).map_err(|e| not_done(&e))?;
+    let locked = lock(&file).map_err(|e| not_done(&e))?;
+    let is_free = locked != Locked::ByAnother;
+    let owner = Owner::read(&file).map_err(|e| not_done(&e))?;
+    let place = root.path();
+    let why = match owner {
+        None if !is_free => Some(format!(
+            "its root {} is in use by another process; this is {ours}; stop the other, or \
+             give each a root of its own",
+            place.display()
+        )),
+        Some(owner) if !is_free => Some(in_use(&place.display(), &owner, ours)),
+        // A process that lives and does not lock it has given it up.
+        Some(owner) if locked == Locked::ByUs => owner.is_elsewhere(ours, place),
+        Some(owner) => owner.keeps_out(ours, place),
+        None => None,
+    };
+    if let Some(why) = why {
+        return Err(SiteError::NotSent(why));
+    }
+    ours.write(&file).map_err(|e| not_done(&e))?;
+    let found = file.metadata().map_err(|e| not_done(&e))?;
+    Ok(Held { _file: file, identity: (found.dev(), found.ino()) })
+}
+
+fn in_use(place: &dyn fmt::Display, owner: &Owner, ours: &Owner) -> String {
+    format!(
+        "its root {place} is in use by {owner}; this is {ours}; two would use the same processors: \
+         stop the other, or give each a root of its own"
+    )
+}
+
+/// Who has a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Locked {
+    ByUs,
+    ByAnother,
+    /// Where there are no locks the name counts.
+    ByNobody,
+}
+
+/// Locks a file, if nobody else has it for long.
+fn lock(file: &File) -> io::Result<Locked> {
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Locked::ByUs),
+            Err(TryLockError::WouldBlock) if begun.elapsed() >= LOCK_WAIT => {
+                return Ok(Locked::ByAnother);
             }
-            _ => {
-                ours.write(&file).map_err(|e| not_done(&e))?;
-                let found = file.metadata().map_err(|e| not_done(&e))?;
-                Ok(Held { _file: file, identity: (found.dev(), found.ino()) })
-            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => return Ok(Locked::ByNobody),
+            Err(TryLockError::Error(error)) => return Err(error),
         }
     }
 }
 
-/// Locks a file; `false` if another has it.
-fn lock(file: &File) -> io::Result<bool> {
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) if begun.elapsed() >= LOCK_WAIT => return Ok(false),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            // Where there are no locks, the name counts.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                return Ok(true);
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
+/// Some network file systems say so in their own words.
+fn has_no_locks(error: &io::Error) -> bool {
+    let none = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
+    error.kind() == io::ErrorKind::Unsupported
+        || Errno::from_io_error(error).is_some_and(|errno| none.contains(&errno))
 }

@@ -127,6 +127,11 @@ fn stat(pid: u32) -> io::Result<Option<Stat>> {
     })
 }
 
+/// When a living process started, in ticks since the start of the machine.
+pub(super) fn started(pid: u32) -> Option<u64> {
+    stat(pid).ok()?.filter(|(lives, _)| *lives).map(|(_, start)| start)
+}
+
 /// A file of a process; `None` if the process is gone.
 fn proc_file(path: &str) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {

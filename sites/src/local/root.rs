@@ -23,11 +23,11 @@ pub(crate) const SPOOL: &str = "spool";
 /// One file per attempt that holds resources.
 pub(super) const LIVE: &str = "live";
 /// What is being removed or is not in its place yet; nobody misses it.
-pub(super) const GONE: &str = "gone";
+pub(crate) const GONE: &str = "gone";
 
-const OURS: [&str; 4] = [ATTEMPTS, SPOOL, LIVE, GONE];
+pub(crate) const OURS: [&str; 4] = [ATTEMPTS, SPOOL, LIVE, GONE];
 /// Tells a site from a directory that happens to be in its place.
-const MARKER: &str = "site-id";
+pub(crate) const MARKER: &str = "site-id";
 /// State files are small but for `decision`, which names every component of a round.
 const STATE_FILE_MAX: u64 = 4 << 20;
 
@@ -70,12 +70,12 @@ impl Root {
         Ok(Self { directory, path: path.to_path_buf(), seal: Seal::none() })
     }
 
-    /// Makes a directory a site's root. The marker comes last, so that half a site is none, and all
+    /// Makes a directory a site's root, where [`crate::place::look`] found that it may be. What is
+    /// there already is left as it is. The marker comes last, so that half a site is none, and all
     /// of it is durable then: nothing else is made again when the site is not new any more.
     pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
         cospan_durable::make_directory(path)?;
         let root = Self::hold_open(path)?;
-        rustix::fs::fchmod(&root.directory, Mode::RWXU)?;
         OURS.iter().try_for_each(|name| root.make_dir(name).map(drop))?;
         cospan_durable::sync_names(&root.directory)?;
         match root.read(MARKER)? {
@@ -104,6 +104,14 @@ impl Root {
     /// The same, where wrappers and adapters write by this seal.
     pub(super) fn sealed_by(self, seal: &Seal) -> Self {
         Self { seal: seal.clone(), ..self }
+    }
+
+    pub(super) fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn seal(&self) -> &Seal {
@@ -164,7 +172,12 @@ impl Root {
     /// Opens a file to read and write, made if it is missing.
     pub(super) fn open_or_make(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.directory, path, flags, private())?.into())
+        let flags = flags | OFlags::NONBLOCK;
+        let file: File = rustix::fs::openat(&self.directory, path, flags, private())?.into();
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other(format!("{path} is no file"))),
+        }
     }
 
     /// Which file is at a path, if there is one.
@@ -192,6 +205,13 @@ impl Root {
             }
         }
         Ok((gone, trees))
+    }
+
+    /// Whether something else is in the place of a file.
+    pub(crate) fn is_spoiled_file(&self, path: &str) -> bool {
+        let found = rustix::fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW);
+        let kind = |found: rustix::fs::Stat| FileType::from_raw_mode(found.st_mode);
+        found.is_ok_and(|found| kind(found) != FileType::RegularFile)
     }
 
     /// Opens a file for appending, made if it is missing.
@@ -301,7 +321,7 @@ pub(crate) fn nonce() -> String {
     format!("{}-{call}", std::process::id())
 }
 
-fn marker_of(site: &SiteName) -> Vec<u8> {
+pub(crate) fn marker_of(site: &SiteName) -> Vec<u8> {
     format!("cospan site {site}\n").into_bytes()
 }
 

@@ -28,7 +28,10 @@ impl Shared {
         self: &std::sync::Arc<Self>,
         order: &AttemptOrder,
     ) -> Result<Submitted, SiteError> {
-        let root = self.root()?;
+        let root = self.sound_root()?;
+        if let Some(hindrance) = root.hindrance() {
+            return Err(SiteError::OutOfOrder(hindrance));
+        }
         let tag = order.tag;
         let known = self.ledger().entries.contains_key(&tag);
         if known || root.exists(&format!("{ATTEMPTS}/{tag}")).map_err(|e| not_done(&e))? {

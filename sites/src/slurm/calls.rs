@@ -29,6 +29,7 @@ fn stub_name() -> String {
 
 impl SlurmSite {
     pub(super) async fn describe_site(&self) -> Result<SiteDescription, SiteError> {
+        self.keep().await?;
         let answer = self.agent.ask(&["describe"], Request::default()).await?;
         let load = self.load(&answer)?;
         *self.facts() = Some(Facts {

@@ -8,7 +8,7 @@
 //! alone for as long as its word would have counted, and nothing is taken to be absent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use cospan_domain::acquire::Lane;
@@ -26,6 +26,7 @@ use super::queue::{self, Job, Load};
 use crate::agent::left;
 use crate::agent::site_time::SiteTime;
 use crate::agent::{Answer, Request};
+use crate::local::entries::ROOM_MIN;
 use crate::port::{AttemptOrder, Silence, SiteError, SiteStatus, Submitted};
 use crate::verdict::Word;
 use crate::wrapper::evidence::Evidence;
@@ -198,6 +199,7 @@ impl SlurmSite {
         let words: Vec<&str> = look.words(&limit).collect();
         let asked_at = Instant::now();
         let answer = self.agent.ask(&words, request.end()).await?;
+        self.note_room(&answer);
         if let Some(why) = failure(&answer, &limit) {
             self.heard().silent = Some((Instant::now(), why.clone()));
             return Ok((self.in_silence(tags, &answer, why), Vec::new()));
@@ -242,7 +244,28 @@ impl SlurmSite {
         tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
         let words = ["status", &self.limit()];
         let answer = self.agent.ask(&words, request.end()).await?;
+        self.note_room(&answer);
         Ok(self.in_silence(tags, &answer, why))
+    }
+
+    /// Notes whether there is room for anything that is begun.
+    fn note_room(&self, answer: &Answer) {
+        let words = answer.last("room").map(|line| line.split(' ').map(str::parse));
+        let counts: Option<Vec<u64>> = words.and_then(|words| words.collect::<Result<_, _>>().ok());
+        let root = self.config.root.display();
+        let trouble = match counts.as_deref() {
+            // Some file systems do not count.
+            Some(&[blocks, free, size, ..])
+                if blocks > 0 && free.saturating_mul(size) < ROOM_MIN =>
+            {
+                Some(format!("the disk of {root} is full; make room there"))
+            }
+            Some(&[_, _, _, files, 0]) if files > 0 => {
+                Some(format!("the disk of {root} has room for no more files; remove some there"))
+            }
+            _ => None,
+        };
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
     /// What files say of attempts while Slurm says nothing.

@@ -82,7 +82,8 @@ main() {
 '
     root=$1 site=$2 seconds=$3 verb=$4
     shift 4
-    [ -n "$root" ] || root=$HOME/cospan-$site
+    # Without links on the way, as a root must be named.
+    [ -n "$root" ] || root=$(cd "$HOME" 2> /dev/null && pwd -P || printf '%s' "$HOME")/cospan-$site
     case $verb in
     probe) probe "$@" ;;
     clock) printf 'clock %s\n' "$(date +%s.%N)" ;;

@@ -8,6 +8,7 @@ use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{note, warning_word};
 use crate::config::{Located, reference, show};
+use crate::roots;
 
 /// Checks and shows the configuration.
 pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit, CliError> {
@@ -15,6 +16,11 @@ pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit
         ConfigCommand::Check => {
             let located = context.config()?;
             warn(&located);
+            let wrong = wrong_roots(context, &located);
+            if !wrong.is_empty() {
+                let remedy = "no server starts with such a root: correct it, then check again";
+                return Err(CliError::usage(wrong.join("\n"), remedy));
+            }
             let unknown = keys_of_nobody(context, &located);
             unknown.iter().for_each(|text| note(&format!("{}: {text}", warning_word())));
             let sites = located.loaded.config.site.len();
@@ -43,6 +49,14 @@ pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit
         ConfigCommand::Reference => context.out.bytes(reference().as_bytes())?,
     }
     Ok(Exit::Done)
+}
+
+/// Roots that are none, as far as this account can tell: the server's may be another.
+pub(super) fn wrong_roots(context: &Context, located: &Located) -> Vec<String> {
+    let config = &located.loaded.config;
+    let wrong = roots::wrong(config, &config.data_directory(&context.environment));
+    let certain = wrong.iter().filter(|wrong| !wrong.depends_on_account());
+    certain.map(ToString::to_string).collect()
 }
 
 fn place(located: &Located) -> String {

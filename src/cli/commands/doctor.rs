@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::configuration::wrong_roots;
 use crate::cli::args_operate::DoctorArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
@@ -96,6 +97,7 @@ fn examine(context: &Context) -> Examination {
     if let Some(located) = &all.located {
         let directory = located.loaded.config.data_directory(&context.environment);
         all.checks.push(disk(&directory));
+        all.checks.extend(roots(context, located));
         all.checks.push(key(context, located));
     }
     server(context, &mut all);
@@ -119,6 +121,11 @@ fn configuration(located: &Located) -> Check {
             Check::odd(WHAT, format!("{file} has {n} warnings"), "see `cospan config check`")
         }
     }
+}
+
+fn roots(context: &Context, located: &Located) -> Vec<Check> {
+    let wrong = wrong_roots(context, located).into_iter();
+    wrong.map(|wrong| Check::bad("root", wrong, "no server starts before that")).collect()
 }
 
 fn disk(directory: &Path) -> Check {

@@ -87,7 +87,8 @@ section! {
         /// What it is. `local`: processes on this machine. `slurm`: a cluster under Slurm whose
         /// commands work here, or where `ssh` leads, as an ordinary account.
         "kind" => kind: SiteKind, since "0.1.0";
-        /// Directory of the site's own, for attempts and copies. Absolute. Files below `files` in it
+        /// Directory of the site's own, for attempts and copies: empty, or not there yet, and named
+        /// without links. Absolute. Files below `files` in it
         /// can be registered with `cospan file add`. Of `slurm`: all nodes have it, under this name; so
         /// does this machine, unless `ssh` is given.
         "root" => root: PathBuf, since "0.1.0";

@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::patiently;
+use super::{marker, patiently};
 use crate::port::StoreError;
 
 pub(super) const LOCK_FILE: &str = "lock";
@@ -90,8 +90,17 @@ fn create(path: &Path) -> Result<(), StoreError> {
         Ok(found) if !found.is_dir() => Err(unusable("it is not a directory")),
         Ok(found) => {
             let mut permissions = found.permissions();
-            if permissions.mode() & 0o077 == 0 {
+            let mode = permissions.mode() & 0o7777;
+            if mode & 0o077 == 0 {
                 return Ok(());
+            }
+            // Whoever made a directory for something else keeps its mode.
+            if !path.join(marker::FILE).is_file() {
+                return Err(unusable(&format!(
+                    "others can look into it (mode {mode:03o}), and it has no store yet; run \
+                     chmod 700 {}",
+                    path.display()
+                )));
             }
             permissions.set_mode(0o700);
             fs::set_permissions(path, permissions)

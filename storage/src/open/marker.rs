@@ -17,7 +17,7 @@ use crate::floor::{Floor, Known};
 use crate::meta::FORMAT;
 use crate::port::StoreError;
 
-const FILE: &str = "cospan-store.json";
+pub(super) const FILE: &str = "cospan-store.json";
 
 /// What the file says.
 #[derive(Debug, Clone)]

@@ -95,6 +95,21 @@ fn a_directory_that_others_could_read_is_made_private() {
 }
 
 #[test]
+fn a_directory_that_somebody_made_for_others_keeps_its_mode() {
+    each(|engine, base| {
+        let path = base.join("thesis");
+        for mode in [0o755, 0o1777, 0o710] {
+            std::fs::create_dir(&path).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let said = Store::open(&path, engine).map(drop).unwrap_err().to_string();
+            assert!(said.contains(&format!("chmod 700 {}", path.display())), "{said}");
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, mode);
+            std::fs::remove_dir(&path).unwrap();
+        }
+    });
+}
+
+#[test]
 fn an_emptied_store_is_not_taken_for_a_new_one() {
     each(|engine, base| {
         let path = base.join("store");

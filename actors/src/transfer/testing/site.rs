@@ -33,6 +33,10 @@ pub(crate) struct Inside {
     pub(crate) ours_alone: bool,
     /// Payloads that do nothing run here; without it every submission is refused.
     pub(crate) runs: bool,
+    /// What is ours there is not as it must be.
+    pub(crate) broken: Option<&'static str>,
+    /// It answers, and nothing can be begun there.
+    pub(crate) trouble: Option<&'static str>,
     /// Its processors, all idle.
     pub(crate) processors: u32,
     /// Whom jobs ask here that do not say it themselves.
@@ -94,6 +98,8 @@ impl FakeSite {
             hanging: false,
             half_silent: false,
             ours_alone: false,
+            broken: None,
+            trouble: None,
             hung: 0,
             runs: false,
             processors: 0,
@@ -128,6 +134,9 @@ impl FakeSite {
         let mut inside = self.inside();
         if !inside.up {
             return Err(SiteError::NotSent("it is down".into()));
+        }
+        if let Some(why) = inside.broken {
+            return Err(SiteError::OutOfOrder(why.into()));
         }
         inside.go_on();
         Ok(inside)
@@ -311,6 +320,10 @@ impl Files for FakeSite {
 impl Site for FakeSite {
     fn name(&self) -> &SiteName {
         &self.name
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.inside().trouble.map(str::to_owned)
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {

@@ -1,0 +1,144 @@
+# Makes a directory the root of a site, or finds that it is already. Which one may become a root is
+# the same as in ../place.rs, which judges those of this machine: nothing that is there is changed.
+# POSIX shell, with find, stat, realpath and id as GNU has them.
+#
+# usage: sh -c TEXT script ROOT SITE SECONDS initialise
+
+set -f
+umask 077
+export LC_ALL=C
+nl='
+'
+root=$1 site=$2 seconds=$3
+
+unfit() {
+    fail refused "$root cannot be the root of $site: $1"
+}
+
+# Ends well if $root may be made one. Whatever bears the site's mark may go on.
+judge() {
+    marker=
+    [ ! -f "$root/site-id" ] || { IFS= read -r marker < "$root/site-id"; } 2> /dev/null
+    case $marker in
+    '') ;;
+    "cospan site $site") return ;;
+    *) unfit "its site-id names another site; give each site its own directory" ;;
+    esac
+    judge_path
+    judge_use
+    judge_above
+    judge_itself
+}
+
+# A path that leads nowhere else than it says.
+judge_path() {
+    case $root/ in
+    */../*) unfit "it is reached by way of \"..\"; name the directory itself: $(realpath -m -- "$root")" ;;
+    esac
+    at=$root
+    while [ "$at" != / ]; do
+        if [ -h "$at" ]; then
+            unfit "it is reached by a symbolic link, $at -> $(readlink -- "$at"); name the directory itself: $(realpath -m -- "$root")"
+        fi
+        if [ -e "$at" ] && [ ! -d "$at" ]; then
+            [ "$at" = "$root" ] && below= || below="below $at, which is "
+            unfit "it is $below$(stat -c %F -- "$at" | kind); give the site a directory of its own"
+        fi
+        at=$(dirname -- "$at")
+    done
+}
+
+# What people call it.
+kind() {
+    sed 's/^fifo$/a named pipe/; s/^regular.*/a file/; s/^socket/a socket/; s/.*special file$/a device/'
+}
+
+# What people and the machine live by.
+judge_use() {
+    system="a directory of the system; give the site a directory of its own"
+    case $root in
+    / | /home | /lost+found | /media | /mnt | /opt | /root | /run | /run/lock | /run/shm | /run/user | /dev/shm | \
+        /srv | /tmp | /usr/local | /var | /var/backups | /var/cache | /var/lib | /var/local | /var/lock | \
+        /var/log | /var/mail | /var/opt | /var/run | /var/spool | /var/tmp | /var/www) unfit "it is $system" ;;
+    /dev/shm/* | /usr/local/*) ;;
+    /bin | /boot | /dev | /etc | /lib | /lib32 | /lib64 | /libx32 | /proc | /sbin | /sys | /usr | /bin/* | \
+        /boot/* | /dev/* | /etc/* | /lib/* | /lib32/* | /lib64/* | /libx32/* | /proc/* | /sbin/* | /sys/* | \
+        /usr/*) unfit "it is $system" ;;
+    esac
+    homes=$(limited getent passwd 2> /dev/null || cat /etc/passwd)
+    homes=$(printf '%s\n' "$homes" | cut -d : -f 6)$nl${HOME-}
+    while IFS= read -r home; do
+        case $home/ in
+        //) ;;
+        "$root/") unfit "it is a home directory; give the site a directory of its own, like $home/cospan" ;;
+        "$root/"*) unfit "it is above the home directory $home; give the site a directory of its own" ;;
+        esac
+    done << END
+$homes
+END
+    [ ! -d "$root" ] || [ "$(stat -c %m -- "$root" 2> /dev/null)" != "$root" ] \
+        || unfit "it is the mount point of a file system; give the site a directory of its own, like $root/cospan"
+}
+
+# Whoever can rename what is in a directory above can put another in the root's place.
+judge_above() {
+    at=$(dirname -- "$root")
+    if [ -d "$at" ] && [ -n "$(find "$at" -maxdepth 0 -perm -020 ! -perm -1000 ! -gid 0 ! -gid "$(id -g)")" ]; then
+        unfit_above
+    fi
+    while :; do
+        if [ -d "$at" ]; then
+            [ -z "$(find "$at" -maxdepth 0 -perm -002 ! -perm -1000)" ] || unfit_above
+            marker=
+            [ ! -f "$at/site-id" ] || { IFS= read -r marker < "$at/site-id"; } 2> /dev/null
+            case $marker in
+            'cospan site '*) unfit "it lies inside the root of another site, $at; give each site its own directory" ;;
+            esac
+        fi
+        [ "$at" != / ] || break
+        at=$(dirname -- "$at")
+    done
+    marker=
+}
+
+unfit_above() {
+    unfit "others can put another directory in its place: $at can be changed by others (mode $(stat -c %a -- "$at"), not sticky); name one below a directory of your own"
+}
+
+judge_itself() {
+    [ -d "$root" ] || return 0
+    [ "$(stat -c %u -- "$root")" = "$(id -u)" ] \
+        || unfit "it belongs to user $(stat -c %u -- "$root"), not to user $(id -u) who runs this; name one that is not there yet"
+    [ -z "$(find "$root" -maxdepth 0 \( -perm -002 -o -perm -020 ! -gid 0 ! -gid "$(id -g)" \))" ] \
+        || unfit "others can write to it (mode $(stat -c %a -- "$root")); look at what is in it, and then run: chmod 700 $root"
+    is_known || is_begun
+}
+
+# A root that has been at work, whose mark a loss of power took.
+is_known() {
+    [ -d "$root/attempts" ] && [ -d "$root/spool" ] && [ -d "$root/live" ] && [ -d "$root/gone" ] \
+        && { [ -f "$root/site-id" ] || [ -f "$root/owner" ]; }
+}
+
+# Nothing is in it, or what an initialisation left that was cut off.
+is_begun() {
+    held=$(find "$root" -mindepth 1 -maxdepth 1 ! \( -name site-id -type f -size 0 -o -name gone -type d \
+        -o -type d -empty \( -name attempts -o -name spool -o -name live -o -name store -o -name incoming \
+        -o -name inspect -o -name trash -o -name links -o -name files \) \) -printf '"%f", ' -quit)
+    [ -z "$held" ] || unfit "it has no site-id, and it is not empty: it holds ${held%, }; name a directory that is empty or not there yet"
+}
+
+# A marker comes last, so that half a site is none.
+initialise() {
+    judge
+    mkdir -p "$root" && cd "$root" || fail refused "cannot make $root"
+    mkdir -p attempts spool live gone || fail refused "cannot write below $root"
+    [ -n "$marker" ] && return
+    printf 'cospan site %s\n' "$site" > "gone/site-id.$own" || fail refused "cannot write below $root"
+    sync "gone/site-id.$own" . 2> /dev/null
+    mv "gone/site-id.$own" site-id || fail refused "cannot write below $root"
+    sync . 2> /dev/null
+}
+
+initialise
+printf 'done\n'

@@ -1,0 +1,224 @@
+//! Which directories become the root of a site, and that nothing which is there is changed: the
+//! same for every kind of site.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cospan_domain::ids::SiteName;
+use cospan_domain::resources::Resources;
+use cospan_sites::exec::child::ChildExec;
+use cospan_sites::local::{LocalConfig, LocalSite};
+use cospan_sites::port::SiteError;
+use cospan_sites::slurm::{SlurmConfig, SlurmSite};
+
+/// Who makes a directory a root.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Local,
+    /// Slurm's commands work on this machine.
+    Slurm,
+    /// Only the agent reaches it.
+    Far,
+}
+
+const KINDS: [Kind; 3] = [Kind::Local, Kind::Slurm, Kind::Far];
+
+impl Kind {
+    fn initialise(self, name: &str, root: &Path) -> Result<(), SiteError> {
+        let (name, total) = (SiteName::new(name).unwrap(), Resources::processors(1));
+        let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
+        let exec = Arc::new(ChildExec::of_this_process());
+        let slurm = SlurmConfig::new(name.clone(), root.into(), total.clone(), agent.clone());
+        let site = match self {
+            Kind::Local => {
+                return LocalSite::new(LocalConfig::new(name, root.into(), total, agent))
+                    .unwrap()
+                    .initialise();
+            }
+            Kind::Slurm => SlurmSite::new(slurm, exec).unwrap(),
+            Kind::Far => SlurmSite::remote(slurm, exec).unwrap(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(site.initialise())
+    }
+}
+
+/// Everything below a directory, and itself: kind and mode, owner.
+fn snapshot(path: &Path) -> BTreeMap<PathBuf, (u32, u32)> {
+    let found = std::fs::symlink_metadata(path).unwrap();
+    let mut all = BTreeMap::from([(path.to_owned(), (found.mode(), found.uid()))]);
+    if found.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            all.extend(snapshot(&entry.unwrap().path()));
+        }
+    }
+    all
+}
+
+fn place() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn make(path: &Path, mode: u32) {
+    std::fs::create_dir_all(path).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Each kind of site refuses the root, says so in these words, and changes nothing.
+fn refused(place: &Path, root: &Path, words: &[&str]) {
+    let before = snapshot(place);
+    for kind in KINDS {
+        let refusal = kind.initialise("here", root).map_err(|error| error.to_string());
+        assert_eq!(snapshot(place), before, "{kind:?}, {root:?}: {refusal:?}");
+        let said = refusal.unwrap_err();
+        let missing: Vec<_> = words.iter().filter(|word| !said.contains(**word)).collect();
+        assert!(missing.is_empty(), "{kind:?}, {root:?}: no {missing:?} in: {said}");
+    }
+}
+
+#[test]
+fn a_directory_in_which_something_is_never_becomes_a_root() {
+    let place = place();
+    for (name, mode) in [("thesis", 0o755), ("private", 0o700), ("shared", 0o1777)] {
+        let root = place.path().join(name);
+        make(&root, mode);
+        std::fs::write(root.join("thesis.tex"), "").unwrap();
+        refused(place.path(), &root, &["thesis.tex"]);
+    }
+    // Nor one with what could be ours, and is in use by others.
+    let alike = place.path().join("alike");
+    make(&alike.join("attempts/old"), 0o755);
+    refused(place.path(), &alike, &["attempts", "empty"]);
+}
+
+#[test]
+fn what_is_no_directory_never_becomes_a_root() {
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    std::fs::write(at("file"), "").unwrap();
+    refused(place.path(), &at("file"), &["a file", "directory of its own"]);
+    refused(place.path(), &at("file").join("below"), &["a file"]);
+    let pipe = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::RUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), pipe, mode, 0).unwrap();
+    refused(place.path(), &at("pipe"), &["a named pipe"]);
+}
+
+#[test]
+fn a_root_that_a_link_leads_to_is_refused_and_named_without_it() {
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    let real = place.path().canonicalize().unwrap().join("real");
+    make(&real, 0o700);
+    symlink(&real, at("link")).unwrap();
+    symlink(at("link"), at("twice")).unwrap();
+    let shown = real.display().to_string();
+    refused(place.path(), &at("link"), &["symbolic link", &shown]);
+    refused(place.path(), &at("twice"), &["symbolic link", &shown]);
+    let below = format!("{shown}/a/b");
+    refused(place.path(), &at("link/a/b"), &["symbolic link", &below]);
+    refused(place.path(), &at("real/../other"), &["..", &format!("{}", at("other").display())]);
+    symlink(at("nowhere"), at("dangling")).unwrap();
+    refused(place.path(), &at("dangling"), &["symbolic link"]);
+    for kind in KINDS {
+        kind.initialise("here", Path::new(&below)).unwrap();
+    }
+}
+
+#[test]
+fn a_root_that_others_can_change_or_replace_is_refused() {
+    let place = place();
+    let at = |name: &str| place.path().join(name);
+    make(&at("open"), 0o777);
+    refused(place.path(), &at("open"), &["others can write", "chmod 700"]);
+    refused(place.path(), &at("open/root"), &["others can put another", "not sticky"]);
+    refused(place.path(), &at("open/deep/root"), &["others can put another"]);
+    make(&at("sticky"), 0o1777);
+    for (kind, name) in KINDS.iter().zip(["a", "b", "c"]) {
+        kind.initialise("here", &at("sticky").join(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_root_of_another_account_is_refused() {
+    let place = place();
+    let theirs = place.path().join("theirs");
+    make(&theirs, 0o755);
+    // Only root can give a directory away; for others the system's are foreign.
+    if chown(&theirs, Some(4_711), None).is_ok() {
+        refused(place.path(), &theirs, &["belongs to user 4711"]);
+    }
+}
+
+#[test]
+fn what_people_and_the_machine_live_by_never_becomes_a_root() {
+    let nowhere = place();
+    let homes = std::fs::read_to_string("/etc/passwd").unwrap();
+    let homes = homes.lines().filter_map(|line| line.split(':').nth(5).map(str::to_owned));
+    let systems =
+        ["/", "/home", "/tmp", "/var/tmp", "/usr", "/usr/share/new", "/etc/cospan", "/proc"];
+    for root in homes.chain(systems.map(str::to_owned)).chain(std::env::var("HOME")) {
+        let root = Path::new(&root);
+        // What some accounts have for a home is nobody's, and would be made.
+        if root.is_dir() || systems.map(Path::new).contains(&root) {
+            // What is below such directories is too much to compare.
+            let before = std::fs::metadata(root).map(|found| found.mode()).ok();
+            refused(nowhere.path(), root, &["directory"]);
+            assert_eq!(std::fs::metadata(root).map(|found| found.mode()).ok(), before);
+        }
+    }
+}
+
+#[test]
+fn a_root_inside_the_root_of_another_site_is_refused() {
+    let place = place();
+    let outer = place.path().join("outer");
+    Kind::Local.initialise("outer", &outer).unwrap();
+    for inner in ["inner", "files/inner", "attempts/deep/inner"] {
+        refused(place.path(), &outer.join(inner), &["inside the root of another site", "outer"]);
+    }
+    refused(place.path(), &outer, &["names another site"]);
+}
+
+#[test]
+fn a_root_that_was_begun_or_lost_its_mark_is_made_whole_and_its_mode_stays() {
+    for kind in KINDS {
+        let place = place();
+        let root = place.path().join("root");
+        make(&root, 0o755);
+        make(&root.join("spool"), 0o700);
+        make(&root.join("gone"), 0o700);
+        std::fs::write(root.join("gone/site-id.9"), "cospan si").unwrap();
+        kind.initialise("here", &root).unwrap();
+        let mark = || std::fs::read_to_string(root.join("site-id")).unwrap();
+        assert_eq!(mark(), "cospan site here\n", "{kind:?}");
+        // A power cut took what was in the mark.
+        std::fs::create_dir(root.join("attempts/old")).unwrap();
+        std::fs::write(root.join("site-id"), "").unwrap();
+        kind.initialise("here", &root).unwrap();
+        assert_eq!(mark(), "cospan site here\n", "{kind:?}");
+        // One that an earlier version has made, where none is made today.
+        make(&root, 0o777);
+        std::fs::write(root.join("more"), "").unwrap();
+        kind.initialise("here", &root).unwrap();
+        assert_eq!(std::fs::metadata(&root).unwrap().mode() & 0o7777, 0o777, "{kind:?}");
+        assert!(root.join("attempts/old").exists());
+    }
+}
+
+#[test]
+fn a_root_that_is_not_there_is_made_for_its_account_alone() {
+    for kind in KINDS {
+        let place = place();
+        let root = place.path().join("some/where/root");
+        kind.initialise("here", &root).unwrap();
+        for made in [&*root, &place.path().join("some"), &root.join("attempts")] {
+            let mode = std::fs::metadata(made).unwrap().mode() & 0o7777;
+            assert_eq!(mode, 0o700, "{kind:?}: {made:?}");
+        }
+    }
+}
