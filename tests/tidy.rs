@@ -7,10 +7,10 @@
 
 #[path = "tidy/actors.rs"]
 mod actors;
-#[path = "tidy/terminal.rs"]
-mod terminal;
 #[path = "tidy/files.rs"]
 mod files;
+#[path = "tidy/terminal.rs"]
+mod terminal;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -129,7 +129,7 @@ fn stat(pid: u32) -> io::Result<Option<Stat>> {
 
 /// When a living process started, in ticks since the start of the machine.
 pub(super) fn started(pid: u32) -> Option<u64> {
-    stat(pid).ok()?.filter(|(lives, _)| *lives).map(|(_, start)| start)
+    stat(pid).ok()?.filter(|stat| stat.lives).map(|stat| stat.start)
 }
 
 /// A file of a process; `None` if the process is gone.

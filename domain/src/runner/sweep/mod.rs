@@ -159,7 +159,8 @@ impl Runner for SweepRunner {
             if let Some((name, _)) = values.iter().find(|(_, value)| value.contains('\0')) {
                 return Err(RunnerError::Nul(name.clone()));
             }
-            let mut job = Filler { values: &values, task: index, taken: &taken }.job(&described.spec)?;
+            let mut job =
+                Filler { values: &values, task: index, taken: &taken }.job(&described.spec)?;
             let group = JobId(0);
             job.run.task = Some(Task { group, index, count: tasks, at_once, values });
             jobs.push(job);
