@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 
 use super::RecordError;
 use super::frame::{self, Parts, damaged_record};
-use super::job::{CutSpec, cut_spec, each, from_wire, to_wire};
+use super::job::{cut_spec, each, from_wire, to_wire};
 use super::keys;
+use super::spec_text::CutSpec;
 use super::v1;
 use crate::port::{Change, Journal, StoreError};
 

@@ -14,6 +14,7 @@ mod json;
 pub mod keys;
 mod load;
 pub mod object;
+mod spec_text;
 mod v1;
 
 use thiserror::Error;

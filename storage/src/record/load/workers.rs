@@ -11,7 +11,8 @@ use cospan_domain::units::Bytes;
 
 use super::super::common::CommonTexts;
 use super::super::frame::damaged_record;
-use super::super::job::{Assembly, LastSpec};
+use super::super::job::Assembly;
+use super::super::spec_text::LastSpec;
 use crate::port::{Key, StoreError};
 
 /// Jobs that are handed over together.

@@ -1,0 +1,98 @@
+//! Specifications as text, and those that were read and written last.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cospan_domain::ids::JobId;
+use cospan_domain::job::spec::JobSpec;
+use serde::de::Error as _;
+use serde_json::value::RawValue;
+
+use super::common::CommonTexts;
+use super::frame::damaged_record;
+use super::json::{self, Written};
+use super::keys;
+use super::v1::Convert;
+use super::v1::spec::JobSpec as Wire;
+use crate::port::StoreError;
+
+/// A specification as it was written when some of its texts stand elsewhere.
+#[derive(Debug, Clone)]
+pub(super) struct CutSpec {
+    pub(super) text: String,
+    pub(super) common: u64,
+}
+
+/// The specification that was read last. Users submit the same job many times
+/// in a row, and reading it is most of the work of a start.
+#[derive(Default)]
+pub(super) struct LastSpec {
+    text: String,
+    spec: Option<Arc<JobSpec>>,
+}
+
+impl LastSpec {
+    pub(super) fn read(
+        &mut self,
+        text: &RawValue,
+        id: JobId,
+        commons: Option<(&mut CommonTexts, JobId)>,
+    ) -> Result<Arc<JobSpec>, StoreError> {
+        if let Some((texts, first)) = commons {
+            let mut wire = read_spec(text.get(), id)?;
+            texts.put_into(&mut wire, first)?;
+            return of_wire(wire, id).map(Arc::new);
+        }
+        if let Some(spec) = self.spec.as_ref().filter(|_| self.text == text.get()) {
+            return Ok(spec.clone());
+        }
+        let spec = Arc::new(of_wire(read_spec(text.get(), id)?, id)?);
+        text.get().clone_into(&mut self.text);
+        self.spec = Some(spec.clone());
+        Ok(spec)
+    }
+}
+
+fn read_spec(text: &str, id: JobId) -> Result<Wire, StoreError> {
+    serde_json::from_str(text).map_err(|error| damaged_record(&keys::spec(id), error.to_string()))
+}
+
+fn of_wire(wire: Wire, id: JobId) -> Result<JobSpec, StoreError> {
+    JobSpec::from_wire(wire).map_err(|problem| damaged_record(&keys::job(id), problem))
+}
+
+/// The specifications that were written last, as text. Users submit the same job many times
+/// in a row, and writing it out is most of the work of keeping it.
+#[derive(Debug, Default)]
+pub struct SpecTexts(VecDeque<(Arc<JobSpec>, String)>);
+
+impl SpecTexts {
+    /// How many are remembered.
+    const KEPT: usize = 8;
+    /// Longer ones are not.
+    const MOST_BYTES: usize = 16 * 1_024;
+
+    pub(super) fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<Written<'_>> {
+        let known = self.0.iter().position(|(other, _)| Arc::ptr_eq(other, spec));
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let text = spec_text(&(**spec).to_wire())?;
+                self.0.retain(|(_, text)| text.len() <= Self::MOST_BYTES);
+                self.0.truncate(Self::KEPT - 1);
+                self.0.push_front((spec.clone(), text));
+                0
+            }
+        };
+        Ok(Written(&self.0[at].1))
+    }
+}
+
+/// A specification as text.
+pub(super) fn spec_text(wire: &Wire) -> serde_json::Result<String> {
+    /// What most of them take.
+    const ROOM: usize = 1_024;
+    let mut text = Vec::with_capacity(ROOM);
+    json::append(&mut text, wire)?;
+    String::from_utf8(text).map_err(serde_json::Error::custom)
+}
