@@ -155,7 +155,9 @@ impl Step {
             match submitted {
                 // Whether it was is seen by its tag.
                 Ok(_) | Err(SiteError::OutcomeUnknown(_)) => {}
-                Err(SiteError::SiteFull(_) | SiteError::LockedOut(_)) => return Told::NotYet,
+                Err(
+                    SiteError::SiteFull(_) | SiteError::LockedOut(_) | SiteError::OutOfOrder(_),
+                ) => return Told::NotYet,
                 Err(SiteError::Unfit(why)) => return Told::Over(ProbeOutcome::Inconclusive, why),
                 Err(SiteError::Refused(why) | SiteError::NotSent(why)) => {
                     return Told::Over(ProbeOutcome::Failed, why);

@@ -358,7 +358,11 @@ async fn what_stays(
             continue;
         }
         let Err(error) = removed else { continue };
-        if matches!(error, SiteError::NotSent(_) | SiteError::LockedOut(_)) {
+        let is_of_site = matches!(
+            error,
+            SiteError::NotSent(_) | SiteError::LockedOut(_) | SiteError::OutOfOrder(_)
+        );
+        if is_of_site {
             // If that is the site and not this attempt, it says so once more.
             site.list_attempts().await?;
         }
