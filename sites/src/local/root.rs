@@ -327,7 +327,7 @@ pub(crate) fn marker_of(site: &SiteName) -> Vec<u8> {
 
 /// Whether this is what a power cut leaves of the marker of a site: nothing, its beginning, or
 /// zeros in its place. The whole marker of another site is none of these.
-fn is_cut_off(marker: &[u8], site: &SiteName) -> bool {
+pub(crate) fn is_cut_off(marker: &[u8], site: &SiteName) -> bool {
     let whole = marker_of(site);
     let written = marker.split(|byte| *byte == 0).next().unwrap_or_default();
     let is_zeros = marker[written.len()..].iter().all(|byte| *byte == 0);
