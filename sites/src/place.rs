@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::files::root::OURS as FILES;
 use crate::local::owner::OWNER;
-use crate::local::root::{GONE, MARKER, OURS as ATTEMPTS, marker_of};
+use crate::local::root::{GONE, MARKER, OURS as ATTEMPTS, is_cut_off, marker_of};
 
 /// Directories of the system, and those in which others have theirs. What is below is for whoever
 /// has it.
@@ -165,7 +165,7 @@ fn bears_mark(path: &Path, site: &SiteName) -> Result<bool, Unfit> {
     match read_mark(path) {
         // Cut off by a loss of power: then the rest must be ours.
         None => Ok(false),
-        Some(mark) if mark.is_empty() => Ok(false),
+        Some(mark) if is_cut_off(&mark, site) => Ok(false),
         Some(mark) if mark == marker_of(site) => Ok(true),
         Some(_) => Err(Unfit::OfAnother),
     }
@@ -327,7 +327,7 @@ fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
     let (name, found) = (entry.file_name(), entry.metadata()?);
     let is_ours = |all: &[&str]| all.iter().any(|one| name == *one);
     if name == MARKER {
-        return Ok(found.is_file() && found.len() == 0);
+        return Ok(found.is_file());
     }
     if !found.is_dir() || !is_ours(&ATTEMPTS) && !is_ours(&FILES) {
         return Ok(false);
