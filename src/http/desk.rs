@@ -131,9 +131,9 @@ mod tests {
 
     #[actix_web::test]
     async fn who_fills_the_line_of_a_key_is_told_to_come_back_and_others_are_served() {
-        let desk = Desk::new();
-        let _begun = desk.turn(&key("anna")).await.unwrap();
-        let mut waiting: Vec<_> = (1..PLACES).map(|_| Box::pin(desk.turn(&key("anna")))).collect();
+        let (desk, anna) = (Desk::new(), key("anna"));
+        let _begun = desk.turn(&anna).await.unwrap();
+        let mut waiting: Vec<_> = (1..PLACES).map(|_| Box::pin(desk.turn(&anna))).collect();
         assert!(waiting.iter_mut().all(|one| one.now_or_never().is_none()));
         let refused = desk.turn(&key("anna")).await.unwrap_err();
         assert_eq!((refused.0.status, refused.0.retry_after_s), (429, Some(1)));

@@ -260,8 +260,8 @@ fn told(job: &Job, history: &History) -> HistoryReport {
     let names = Names::of(job);
     let first = EventReport::submitted(job);
     let later = history.events.iter().map(|event| EventReport::of(event, &names));
-    let events = std::iter::once(first).chain(later).collect();
-    HistoryReport { events, shortened: history.shortened }
+    let all = std::iter::once(first).chain(later).collect();
+    HistoryReport { events: all, shortened: history.shortened }
 }
 
 /// Which components are told of.

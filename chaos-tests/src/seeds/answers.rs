@@ -141,6 +141,7 @@ mod tests {
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
         SiteCommand::RecordError {
             attempt: AttemptId { job: JobId(job), component, attempt },
+            owner: None,
             class: FailureClass::Site,
             detail: Arc::from("it is not served"),
             isolated: false,
