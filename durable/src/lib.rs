@@ -121,6 +121,18 @@ pub fn sync_names(directory: impl AsFd) -> io::Result<()> {
     }
 }
 
+/// Makes durable what somebody else wrote to a file, as far as its file system knows how to.
+///
+/// # Errors
+/// Its disk fails.
+pub fn sync_content(file: impl AsFd) -> io::Result<()> {
+    match rustix::fs::fsync(file) {
+        // Nothing can be written to what is read-only, and pipes have no disk.
+        Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::ROFS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Makes the name of a directory durable in that above it. Who may not read that one has the whole
 /// file system synced.
 fn sync_name(path: &Path) -> io::Result<()> {

@@ -266,6 +266,8 @@ pub struct AttemptOrder {
     pub staged_executable: Option<Digest>,
     /// Inputs: content in the site's store, and where it appears below the work directory.
     pub inputs: Vec<(Content, RelPath)>,
+    /// What is collected of it, below the work directory: on the disk before it has succeeded.
+    pub outputs: Vec<RelPath>,
     /// Options for the resource manager as they are.
     pub lrm_options: Vec<Arc<str>>,
     /// The reservation that it uses.
@@ -298,6 +300,7 @@ impl AttemptOrder {
             program,
             staged_executable: None,
             inputs: Vec::new(),
+            outputs: Vec::new(),
             lrm_options: Vec::new(),
             reservation: None,
             begin_in: DurationMs::ZERO,

@@ -259,6 +259,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         program: at_site.program,
         staged_executable: staged.map(|content| content.digest),
         inputs,
+        outputs: spec.outputs.iter().map(|output| output.path.clone()).collect(),
         lrm_options: at_site.lrm_options,
         reservation,
         begin_in,

@@ -167,7 +167,7 @@ const STORE: &str = "store";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) params: Vec<u8>,
-    /// Left out if there are none.
+    /// With outputs behind them. Left out if there are neither.
     pub(crate) inputs: Option<Vec<u8>>,
 }
 
@@ -183,7 +183,8 @@ pub(crate) fn written(order: &AttemptOrder, root: &Path, pace: &Pace, seal: &Sea
     let inputs = placed_inputs(root, order, program);
     Written {
         params: command.encode(tag, pace, seal),
-        inputs: (!inputs.is_empty()).then(|| encode_inputs(tag, &inputs)),
+        inputs: (!inputs.is_empty() || !order.outputs.is_empty())
+            .then(|| encode_inputs(tag, &inputs, &order.outputs)),
     }
 }
 
@@ -204,8 +205,8 @@ fn placed_inputs(root: &Path, order: &AttemptOrder, program: Option<String>) -> 
     read.chain(run).collect()
 }
 
-/// The file that lists the inputs.
-pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput]) -> Vec<u8> {
+/// The file that lists the inputs, and what is collected.
+pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput], outputs: &[RelPath]) -> Vec<u8> {
     let mut out = Vec::new();
     for input in inputs {
         let kind = match input.kind {
@@ -220,6 +221,7 @@ pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput]) -> Vec<u8> {
             out.push(b'\n');
         }
     }
+    outputs.iter().for_each(|path| value(&mut out, "output", path.as_str().as_bytes()));
     end(&mut out, tag);
     out
 }

@@ -1,6 +1,6 @@
 # Runs one attempt at a site: takes its directory, waits at the gate, runs the
 # payload, leaves evidence. POSIX shell; needs mkdir, sleep, ln, rm, setsid (and
-# env, cp, chmod, touch, date where a job asks for them), /proc, and the site's file system.
+# env, cp, chmod, touch, date, sync where a job asks for them), /proc, and the site's file system.
 #
 # usage: sh wrapper.sh ROOT TAG [bell | batch]      reads ROOT/spool/TAG/params (and inputs)
 #
@@ -388,7 +388,8 @@ at_gate() {
     done
 }
 
-# Puts the inputs in place: `input KIND LINES LINES`, then source and target (below the attempt).
+# Puts the inputs in place: `input KIND LINES LINES`, then source and target (below the attempt). What
+# is collected stands behind them: `output LINES`, then its path below the work directory.
 place_inputs() {
     [ -d work ] || mkdir work || trouble "cannot make the work directory"
     [ -e "$spool/inputs" ] || return 0
@@ -403,11 +404,37 @@ place_inputs() {
             value "$b"
             place "$kind" "$source" "./$value"
             ;;
+        output) value "$kind" && has_outputs=1 ;;
         end) [ "$kind" != "$tag" ] || complete=1 ;;
         esac
     done
     exec 3<&-
     [ -n "$complete" ] || trouble "the list of inputs is cut short"
+}
+
+# Has what is collected on the disk before it is said that the payload succeeded: payloads do not
+# see to it, and after a power cut their files would be empty. What cannot be read is not there to
+# be collected either.
+keep_outputs() {
+    [ -n "$has_outputs" ] || return 0
+    (
+        trouble() { exit 0; }
+        set --
+        while read -r key kind a b <&3; do
+            case $key in
+            input) value "$a" && value "$b" ;;
+            output)
+                value "$kind"
+                if [ -d "work/$value" ]; then
+                    sync -f "work/$value"
+                elif [ -f "work/$value" ]; then
+                    set -- "$@" "work/$value"
+                fi
+                ;;
+            esac
+        done
+        [ "$#" -eq 0 ] || sync "$@"
+    ) 3< "$spool/inputs" 2> /dev/null
 }
 
 # A file appears as a hard link if it can, so that it stays if the store lets it go.
@@ -594,6 +621,7 @@ attend() {
         || { [ -n "$signalled" ] && [ "$status" -gt 128 ]; } \
         || trouble "the payload could not be started here"
     cause="code $status"
+    [ "$status" -ne 0 ] || keep_outputs
     if [ "$status" -gt 128 ] && [ "$status" -le 192 ]; then cause="signal $((status - 128))"; fi
     finish "${ending:+$ending }$cause"
 }
@@ -748,7 +776,7 @@ main() {
     payload= sleeper= timers= ticks= told= tick= missed= ending= noting= late= setsid= exe= directory= setup= path=$PATH
     warn= warn_s=0 signalled= rung= earlier= lists_hosts= size=0
     end_at=0 warn_at=0 stopped=
-    bell= batch= number= nodes= over= exit_word= void_word= session=
+    bell= batch= has_outputs= number= nodes= over= exit_word= void_word= session=
     case ${3-} in
     bell) bell=1 ;;
     batch) batch=1 number=${SLURM_JOB_ID-} nodes=${SLURM_JOB_NODELIST-} ;;

@@ -1,10 +1,11 @@
 //! Roots that are not there, not the site, or come back; decisions that race; load of others.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{InstanceId, Tag};
+use cospan_domain::ids::{InstanceId, RelPath, Tag};
 use cospan_domain::resources::Resources;
 use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
@@ -114,6 +115,36 @@ async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_an
     bring_to_gate(&started, &order(tag(2), script("exit 0"))).await;
     started.cancel(tag(2), None).await.unwrap();
     await_idle(&started, 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
+    let fixture = LocalSiteFixture::new();
+    let tools = tempfile::tempdir().unwrap();
+    let (sync, said) = (tools.path().join("sync"), tools.path().join("said"));
+    let noted = format!("#!/bin/sh\nls exit >> {0} 2>&1\necho \"$@\" >> {0}\n", said.display());
+    std::fs::write(&sync, noted).unwrap();
+    std::fs::set_permissions(&sync, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut config = fixture.config();
+    let path = format!("{}:{}", tools.path().display(), config.environment["PATH"]);
+    config.environment.insert("PATH".to_owned(), path);
+    let site = LocalSite::new(config).unwrap();
+    let run = async |job: u64, payload: &str| {
+        let _ = std::fs::remove_file(&said);
+        let mut order = order(tag(job), script(payload));
+        order.outputs =
+            ["a b", "tree", "c/d", "missing"].map(|path| RelPath::new(path).unwrap()).into();
+        bring_to_gate(&site, &order).await;
+        site.decide_gate(tag(job), &go()).await.unwrap();
+        let ended = |seen: &Observation| matches!(seen, Observation::Exited(_));
+        await_seen(&site, tag(job), ended).await;
+        std::fs::read_to_string(&said).unwrap_or_default()
+    };
+    let told = run(1, "mkdir tree c; echo > 'a b'; echo > c/d; echo > other").await;
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!((lines[1], lines[3], lines.len()), ("-f work/tree", "work/a b work/c/d", 4));
+    assert!(lines[0].contains("No such file") && lines[2].contains("No such file"), "{told}");
+    assert_eq!(run(2, "echo > 'a b'; exit 3").await, "", "nothing of a failure is collected");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -167,9 +167,15 @@ impl Source {
     }
 }
 
-/// Finds out what something is.
+/// Finds out what something is. A payload that wrote it has not seen to it that it is on the disk,
+/// and whoever is told its digest counts on it, also after a power cut.
 fn inspect(order: &Order, watch: Arc<Watch>) -> Result<Inspected, Trouble> {
     let source = Source::open(order)?;
+    match &source {
+        Source::File(file) => cospan_durable::sync_content(file),
+        Source::Directory(dir) => dir.sync_all_below(),
+    }
+    .at_source("flushing it")?;
     let mut mover = Mover::new(watch, None, u64::MAX);
     let (moved, directory) = match source {
         Source::File(file) => (mover.file(&file, None, "the file")?, false),
