@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::clients::{Told, digest_of};
 use super::machine::must;
 use crate::api::{Api, Reply};
+use crate::crowd::Crowd;
 use crate::evidence::Evidence;
 use crate::oracle::{self, Rule};
 use crate::test_environment::TestEnvironment;
@@ -23,13 +24,15 @@ const TAKEN_BY_CUTS: [Rule; 1] = [Rule::AllReady];
 /// What clients saw of a job that was over, and when.
 pub(super) type Ended = BTreeMap<u64, (String, u64)>;
 
-/// The sites that do not take work, each with why.
+/// The sites that do not take work, each with why. One that lost many attempts to the cut is tried
+/// out with few at a time: it does take work.
 ///
 /// # Errors
 /// The server does not answer.
 pub(super) fn unusable_sites(
     environment: &TestEnvironment,
     api: &Api,
+    crowd: Option<&Crowd>,
     cut: u32,
 ) -> Result<Vec<String>> {
     let begun = Instant::now();
@@ -39,7 +42,7 @@ pub(super) fn unusable_sites(
         let mut wrong = Vec::new();
         for site in report["sites"].as_array().into_iter().flatten() {
             let name = site["name"].as_str().unwrap_or_default();
-            if site["state"] != "usable" {
+            if site["state"] != "usable" && site["state"] != "probing" {
                 wrong.push(format!("site {name} is {}: {}", site["state"], site["reason"]));
                 continue;
             }
@@ -55,6 +58,9 @@ pub(super) fn unusable_sites(
             if job["phase"]["state"] != "finished" {
                 wrong.push(format!("job {id} at site {name} is {}", job["phase"]["state"]));
             }
+        }
+        if let Some(crowd) = crowd {
+            crowd.seen(&api.newest(200)?);
         }
         if wrong.is_empty() || begun.elapsed() > PATIENCE {
             return Ok(wrong);

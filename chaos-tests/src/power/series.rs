@@ -231,7 +231,7 @@ impl Power<'_> {
             }
         }
         let (api, environment) = (self.server.api()?, self.environment);
-        cut.unusable = judge::unusable_sites(environment, &api, number)?;
+        cut.unusable = judge::unusable_sites(environment, &api, self.crowd.as_ref(), number)?;
         let promises = self.crowd.as_ref().map(Crowd::promises).unwrap_or_default();
         let Promises { acknowledged, .. } = &promises;
         let told = (&self.told, acknowledged, &self.ended);
