@@ -1,6 +1,7 @@
 //! A few cuts, one after the other, each on what the one before left of a disk.
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -181,8 +182,7 @@ impl Power<'_> {
         let api = self.server.api()?;
         if self.crowd.is_none() {
             register_shared(self.environment, &api)?;
-            // These are users' own, who see to them.
-            must(std::process::Command::new("sync").arg("-f").arg(self.environment.disk()))?;
+            sync_files(self.environment)?;
             let workload = Workload::new(self.environment, "job");
             self.crowd = Some(Crowd::start(api, workload, DEPTH, seed));
         }
@@ -238,6 +238,20 @@ impl Power<'_> {
         cut.lost = judge::lost(environment, self.binary, &api, told)?;
         Ok(cut)
     }
+}
+
+/// Files of users are theirs to see to. Nothing else is synced for them.
+fn sync_files(environment: &TestEnvironment) -> Result<()> {
+    let mut sync = Command::new("sync");
+    for site in &environment.sites {
+        let files = site.root.join("files");
+        // No name of theirs is planted where there is no such directory.
+        for entry in std::fs::read_dir(&files).into_iter().flatten().flatten() {
+            sync.arg(entry.path());
+        }
+        sync.arg(&files);
+    }
+    must(&mut sync).map(drop)
 }
 
 fn last_line(log: &Path) -> String {
