@@ -5,14 +5,14 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// As many levels as end a thread of two megabytes that goes down by recursion.
 pub(crate) const DEEP: usize = 30_000;
 
 /// From now on this process may have few files open.
 pub(crate) fn limit_descriptors() {
-    let few = Rlimit { current: Some(128), maximum: None };
+    let few = Rlimit { current: Some(128), ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, few).unwrap();
 }
 
