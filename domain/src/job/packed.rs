@@ -187,6 +187,17 @@ impl PackedProgram {
         Ok(())
     }
 
+    /// Its arguments, where none of them is to be kept.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.words().take(self.counts.arguments as usize).map(Word::as_str)
+    }
+
+    /// The same of its variables, with their values.
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut words = self.words().skip(self.counts.before_variables()).map(Word::as_str);
+        std::iter::from_fn(move || Some((words.next()?, words.next()?)))
+    }
+
     /// What its words take of memory.
     pub(super) fn bytes(&self) -> usize {
         self.pieces.iter().map(|piece| piece.text().len()).sum()

@@ -426,7 +426,7 @@ impl ComponentSpec {
     }
 
     fn validate_program(&self) -> Result<(), SpecError> {
-        let (name, program) = (|| self.name.clone(), self.program.open());
+        let (name, program) = (|| self.name.clone(), &self.program);
         let overrides = self.overrides();
         let executables = overrides.clone().filter_map(|o| o.executable.as_ref());
         for executable in std::iter::once(&program.executable).chain(executables) {
@@ -440,15 +440,15 @@ impl ComponentSpec {
                 Executable::AtSite(_) | Executable::Staged(_) => {}
             }
         }
-        let arguments = overrides.clone().filter_map(|o| o.arguments.as_ref());
-        if std::iter::once(&program.arguments).chain(arguments).flatten().any(|a| a.contains('\0'))
-        {
+        let others = overrides.clone().flat_map(|o| o.arguments.iter().flatten());
+        if program.arguments().chain(others.map(|word| &**word)).any(|a| a.contains('\0')) {
             return Err(SpecError::Nul(name(), "an argument"));
         }
-        let environments = overrides.map(|o| &o.environment);
-        for (key, value) in std::iter::once(&program.environment).chain(environments).flatten() {
+        let others = overrides.flat_map(|o| &o.environment);
+        let others = others.map(|(key, value)| (&**key, &**value));
+        for (key, value) in program.variables().chain(others) {
             if !is_variable_name(key) {
-                return Err(SpecError::VariableName(name(), key.clone()));
+                return Err(SpecError::VariableName(name(), key.into()));
             }
             if value.contains('\0') {
                 return Err(SpecError::Nul(name(), "a variable"));
