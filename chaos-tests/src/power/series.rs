@@ -226,7 +226,7 @@ impl Power<'_> {
         match self.server.start() {
             Ok(took) => cut.restart = Some(took),
             Err(error) => {
-                cut.lost.push(format!("{error:#}; {}", last_line(&self.environment.log())));
+                cut.lost.push(format!("{error:#}; {}", last_error(&self.environment.log())));
                 return Ok(cut);
             }
         }
@@ -254,9 +254,10 @@ fn sync_files(environment: &TestEnvironment) -> Result<()> {
     must(&mut sync).map(drop)
 }
 
-fn last_line(log: &Path) -> String {
+fn last_error(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    text.lines().last().unwrap_or_default().to_owned()
+    let told = text.lines().filter(|line| line.starts_with("error"));
+    told.last().or(text.lines().last()).unwrap_or_default().to_owned()
 }
 
 fn now_ms() -> u64 {
