@@ -8,6 +8,7 @@
 //! it was made: so it is of one moment. Nothing is synced for it, as a frozen file system would be.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -172,8 +173,8 @@ pub fn machine(directory: &Path, program: &Path) -> Result<PathBuf> {
 /// # Errors
 /// Processes cannot be listed.
 pub fn stop_all(pid: u32, others: &[u32]) -> Result<()> {
-    let whose = fs::read_link(format!("/proc/{pid}/ns/pid_for_children"))?;
     others.iter().for_each(|other| signal(*other, Signal::STOP));
+    let Some(whose) = processes_of(pid)? else { return Ok(()) };
     let mut stopped = std::collections::BTreeSet::new();
     loop {
         let mut is_over = true;
@@ -193,9 +194,30 @@ pub fn stop_all(pid: u32, others: &[u32]) -> Result<()> {
     }
 }
 
+/// Where the processes of a machine are, once it has any: never where everybody's are.
+fn processes_of(pid: u32) -> Result<Option<PathBuf>> {
+    let ours = fs::read_link("/proc/self/ns/pid")?;
+    match fs::read_link(format!("/proc/{pid}/ns/pid_for_children")) {
+        Ok(whose) => Ok(Some(whose).filter(|whose| *whose != ours)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Sends a signal; fine if the process is gone.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_processes_of_its_own_has_nobody_elses() {
+        assert_eq!(processes_of(std::process::id()).unwrap(), None);
+        assert_eq!(processes_of(u32::MAX).unwrap(), None);
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -210,6 +210,9 @@ impl Power<'_> {
     /// Cuts the power: what is on the disk now is all that is left.
     fn cut(&mut self, clients: Option<Clients>) -> Result<()> {
         let held = clients.as_ref().map(Clients::hold).unwrap_or_default();
+        if let Some(status) = self.server.ended()? {
+            bail!("it ended by itself: {status}; {}", last_error(&self.environment.log()));
+        }
         let server = self.server.pid().context("there is no server")?;
         stop_all(server, &held)?;
         let copy = self.disk.copy()?;
