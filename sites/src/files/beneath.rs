@@ -191,7 +191,7 @@ impl Dir {
 
     /// Removes a name and everything below it; fine if it is gone already.
     pub(super) fn remove(&self, name: impl Arg) -> io::Result<()> {
-        removal::remove(self.as_fd(), &*name.into_c_str()?, u64::MAX).map(drop)
+        removal::remove(self.as_fd(), &name.into_c_str()?, u64::MAX).map(drop)
     }
 
     /// The same directory once more.

@@ -182,7 +182,7 @@ impl Shared {
 fn take(root: &Root, ours: &Owner) -> Result<Held, SiteError> {
     let file = root.open_or_make(OWNER).map_err(|e| not_done(&e))?;
     let locked = lock(&file).map_err(|e| not_done(&e))?;
-    let is_free = locked != Locked::ByAnother;
+    let is_free = locked != Locked::Elsewhere;
     let owner = Owner::read(&file).map_err(|e| not_done(&e))?;
     let place = root.path();
     let why = match owner {
@@ -193,7 +193,7 @@ fn take(root: &Root, ours: &Owner) -> Result<Held, SiteError> {
         )),
         Some(owner) if !is_free => Some(in_use(&place.display(), &owner, ours)),
         // A process that lives and does not lock it has given it up.
-        Some(owner) if locked == Locked::ByUs => owner.is_elsewhere(ours, place),
+        Some(owner) if locked == Locked::Here => owner.is_elsewhere(ours, place),
         Some(owner) => owner.keeps_out(ours, place),
         None => None,
     };
@@ -215,10 +215,10 @@ fn in_use(place: &dyn fmt::Display, owner: &Owner, ours: &Owner) -> String {
 /// Who has a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Locked {
-    ByUs,
-    ByAnother,
+    Here,
+    Elsewhere,
     /// Where there are no locks the name counts.
-    ByNobody,
+    Nowhere,
 }
 
 /// Locks a file, if nobody else has it for long.
@@ -226,12 +226,12 @@ fn lock(file: &File) -> io::Result<Locked> {
     let begun = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Locked::ByUs),
+            Ok(()) => return Ok(Locked::Here),
             Err(TryLockError::WouldBlock) if begun.elapsed() >= LOCK_WAIT => {
-                return Ok(Locked::ByAnother);
+                return Ok(Locked::Elsewhere);
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            Err(TryLockError::Error(error)) if has_no_locks(&error) => return Ok(Locked::ByNobody),
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => return Ok(Locked::Nowhere),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }

@@ -94,8 +94,8 @@ impl Root {
         let root = Self::hold_open(path)?;
         let marker = root.read(MARKER)?;
         let is_cut_off = marker.is_some_and(|marker| is_cut_off(&marker.bytes, site));
-        let is_missing = |name: &&str| !root.exists(name).unwrap_or(false);
-        if !is_cut_off || OURS.iter().any(|name| is_missing(&name)) {
+        let is_missing = |name: &str| !root.exists(name).unwrap_or(false);
+        if !is_cut_off || OURS.iter().any(|name| is_missing(name)) {
             return Ok(false);
         }
         root.replace_durably(MARKER, &marker_of(site)).map(|()| true)

@@ -5,7 +5,7 @@ use rustix::thread::set_thread_res_uid;
 
 /// Runs a test on a thread of its own, for which modes of files count: as nobody, if this is root.
 /// Threads and processes that it starts are the same.
-pub fn unprivileged(test: impl FnOnce() + Send + 'static) {
+pub(crate) fn unprivileged(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(|| {
         if geteuid().is_root() {
             let nobody = Uid::from_raw(65_534);

@@ -78,16 +78,16 @@ impl Automaton {
                 }
             }
             SiteCommand::RecordSuccess { attempt } => self.success(*attempt),
-            SiteCommand::OwnProbeOver { number, outcome, jitter, .. } => {
-                if self.probed.take_if(|(_, own)| *own == number.0).is_some() {
-                    match outcome {
-                        ProbeOutcome::Failed => {
-                            self.moved_by.clear();
-                            self.open(1, *jitter, now);
-                        }
-                        ProbeOutcome::Succeeded => self.start_anew(),
-                        ProbeOutcome::Inconclusive => {}
+            SiteCommand::OwnProbeOver { number, outcome, jitter, .. }
+                if self.probed.take_if(|(_, own)| *own == number.0).is_some() =>
+            {
+                match outcome {
+                    ProbeOutcome::Failed => {
+                        self.moved_by.clear();
+                        self.open(1, *jitter, now);
                     }
+                    ProbeOutcome::Succeeded => self.start_anew(),
+                    ProbeOutcome::Inconclusive => {}
                 }
             }
             SiteCommand::EndProbe { probe, outcome, jitter } if self.is_probe(*probe) => {
