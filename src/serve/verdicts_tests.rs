@@ -286,7 +286,8 @@ fn a_large_job_is_told_of_page_by_page_and_each_verdict_once() {
             .iter()
             .map(|group| (group.code.as_str(), group.sites, group.components))
             .collect();
-        let all = [("avoided", 199, 1_000), ("site-full", 199, 1_000), ("chosen", 1, 1_000)];
+        let all =
+            [("avoided-after-error", 199, 1_000), ("site-full", 199, 1_000), ("chosen", 1, 1_000)];
         assert_eq!(groups, if after == 0 { &all[..] } else { &[] });
         match page.next() {
             Some(next) => after = next as usize,
