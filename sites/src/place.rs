@@ -122,8 +122,9 @@ pub fn look(path: &Path, site: &SiteName) -> Result<Standing, Unfit> {
         check_above(&real, above)?;
     }
     if let Some(found) = metadata(&real)? {
-        check_itself(&real, &found)?;
+        check_owner(&real, &found)?;
         check_contents(&real)?;
+        check_rights(&real, &found)?;
     }
     Ok(Standing::Free)
 }
@@ -131,11 +132,16 @@ pub fn look(path: &Path, site: &SiteName) -> Result<Standing, Unfit> {
 /// Where a path leads, if some of it is there: what is missing is to be made.
 pub fn whole(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    match found.map(|(above, real)| (path.strip_prefix(above), real)) {
-        Some((Ok(rest), real)) if rest.as_os_str().is_empty() => real,
-        Some((Ok(rest), real)) => real.join(rest),
-        _ => path.to_owned(),
+    let Some((above, mut real)) = found else { return path.to_owned() };
+    for part in path.strip_prefix(above).unwrap_or(path).components() {
+        match part {
+            Component::ParentDir => {
+                real.pop();
+            }
+            part => real.push(part),
+        }
     }
+    real
 }
 
 /// Why a path names what no site can have, by the path alone: wherever it is.
@@ -275,14 +281,18 @@ fn wide(found: &Metadata) -> u32 {
     if is_ours { BY_OTHERS } else { BY_GROUP | BY_OTHERS }
 }
 
-fn check_itself(path: &Path, found: &Metadata) -> Result<(), Unfit> {
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), Unfit> {
     if !found.is_dir() {
         return Err(Unfit::NotOurs { found: kind(found.mode()).to_owned(), example: beside(path) });
     }
     let us = rustix::process::geteuid().as_raw();
-    if found.uid() != us {
-        return Err(Unfit::Foreign { owner: found.uid(), us });
+    match found.uid() == us {
+        true => Ok(()),
+        false => Err(Unfit::Foreign { owner: found.uid(), us }),
     }
+}
+
+fn check_rights(path: &Path, found: &Metadata) -> Result<(), Unfit> {
     match found.mode() & wide(found) {
         0 => Ok(()),
         _ => Err(Unfit::Loose { path: path.into(), mode: found.mode() & 0o7777 }),

@@ -122,6 +122,8 @@ fn a_root_that_a_link_leads_to_is_refused_and_named_without_it() {
     let below = format!("{shown}/a/b");
     refused(place.path(), &at("link/a/b"), &["symbolic link", &below]);
     refused(place.path(), &at("real/../other"), &["..", &format!("{}", at("other").display())]);
+    let elsewhere = format!(": {}", place.path().canonicalize().unwrap().join("other").display());
+    refused(place.path(), &at("missing/../other"), &["..", &elsewhere]);
     symlink(at("nowhere"), at("dangling")).unwrap();
     refused(place.path(), &at("dangling"), &["symbolic link"]);
     for kind in KINDS {

@@ -56,7 +56,7 @@ fn a_site_where_something_else_is_in_the_place_of_what_is_ours_says_so_within_a_
         rustix::fs::mknodat(here, &path, pipe, mode, 0).unwrap();
         until("the site says so", closed);
         has(&scene.must(&["site", "show", "s1"]), &["a named pipe", entry, "put back"]);
-        let job = scene.must(&["submit", "-n", "1", "--time", "1m", "--", "/bin/true"]);
+        let job = scene.must(&["submit", "-n", "1", "--wall-time", "1m", "--", "/bin/true"]);
         let id = job.split_whitespace().find(|word| word.parse::<u64>().is_ok()).unwrap();
         has(&scene.must(&["wait", id]), &[]);
         has(&scene.must(&["show", id]), &["s2"]);

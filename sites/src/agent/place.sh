@@ -109,9 +109,9 @@ judge_itself() {
     [ -d "$root" ] || return 0
     [ "$(stat -c %u -- "$root")" = "$(id -u)" ] \
         || unfit "it belongs to user $(stat -c %u -- "$root"), not to user $(id -u) who runs this; name one that is not there yet"
+    is_known || is_begun
     [ -z "$(find "$root" -maxdepth 0 \( -perm -002 -o -perm -020 ! -gid 0 ! -gid "$(id -g)" \))" ] \
         || unfit "others can write to it (mode $(stat -c %a -- "$root")); look at what is in it, and then run: chmod 700 $root"
-    is_known || is_begun
 }
 
 # A root that has been at work, whose mark a loss of power took.
