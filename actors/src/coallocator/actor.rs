@@ -8,7 +8,7 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, 
 use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::Job;
 use cospan_domain::provisional::Deducted;
 use cospan_domain::queue::{
     Groups, Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget,
@@ -65,7 +65,7 @@ pub struct CoAllocator {
     /// Jobs whose turn ended earlier lives; not tried until they were held and released.
     shunned: BTreeSet<JobId>,
     /// Owners whose jobs ask sites under their names.
-    suspects: BTreeSet<KeyName>,
+    pub(super) suspects: BTreeSet<KeyName>,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -168,24 +168,6 @@ impl CoAllocator {
         changed.into_iter().for_each(|id| self.fold(&view, id));
     }
 
-    /// Jobs of owners whom some site has become closed to, or to whom none is any more, ask for
-    /// something else than before.
-    fn fold_suspects(&mut self) {
-        let suspects = self.shared.live.suspects();
-        if suspects == self.suspects {
-            return;
-        }
-        let before = std::mem::replace(&mut self.suspects, suspects);
-        let view = self.shared.view.load();
-        let is_concerned = |job: &&Arc<Job>| {
-            let is_waiting = matches!(job.phase, Phase::Queued { .. });
-            is_waiting && before.contains(&job.owner) != self.suspects.contains(&job.owner)
-        };
-        let concerned: Vec<JobId> =
-            view.jobs.values().filter(is_concerned).map(|job| job.id).collect();
-        concerned.into_iter().for_each(|id| self.fold(&view, id));
-    }
-
     fn fold_promised(&mut self) {
         let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         for id in self.shared.dirty.take_promised() {
@@ -194,7 +176,7 @@ impl CoAllocator {
     }
 
     /// A job as it stands in the view, and as its sweep lets it be tried.
-    fn fold(&mut self, view: &View, id: JobId) {
+    pub(super) fn fold(&mut self, view: &View, id: JobId) {
         let job = view.jobs.get(&id);
         self.seeking.fold(id, job.map(AsRef::as_ref));
         self.within.fold(id, job.map(AsRef::as_ref));

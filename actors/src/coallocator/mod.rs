@@ -12,6 +12,7 @@ mod forward;
 mod grid;
 mod order;
 mod reserving;
+mod suspects;
 #[cfg(test)]
 mod tests;
 mod within;

@@ -12,6 +12,7 @@ use cospan_domain::job::spec::{JobSpec, Request};
 use cospan_domain::job::state::{Job, PhaseKind};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::runner::RestartScope;
+use cospan_domain::site::owners::OWN_PROBE_JOB;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::accounts::{self, Accounts};
@@ -248,7 +249,8 @@ fn first_openings(lives: &BTreeMap<Tag, Life>) -> BTreeMap<(JobId, Round, Compon
 fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let first = first_openings(lives);
-    for (tag, life) in lives {
+    // A probe of our own is nobody's round.
+    for (tag, life) in lives.iter().filter(|(tag, _)| tag.job != OWN_PROBE_JOB) {
         let Some((at, round, peers)) = &life.opened else { continue };
         if first.get(&(tag.job, *round, tag.component)) != Some(tag) {
             if !evidence.asked.get(&tag.job).is_some_and(|asked| asked.apart) {

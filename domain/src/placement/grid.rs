@@ -209,12 +209,6 @@ impl GridSite {
         }
     }
 
-    /// What keeps jobs of this owner away, and nobody else's.
-    pub fn ban_of(&self, owner: Option<&KeyName>) -> Option<&Ban> {
-        let bans = self.bans.iter().filter(|(kept_off, _)| Some(kept_off) == owner);
-        bans.map(|(_, ban)| ban).next()
-    }
-
     /// What we may take of it: idle within the quota, less what is pending
     /// (KOALA, section 4: between placement and claim a processor is not there
     /// for our own next job).

@@ -33,6 +33,7 @@ pub mod search;
 pub mod split;
 pub mod submission;
 mod suppose;
+mod suspects;
 
 pub use bidding::{Asked, Given, Ground, takes_bids};
 pub use dominant::dominant_refusal;

@@ -44,7 +44,7 @@ pub struct PlacementRequest {
     lasts: DurationMs,
     /// Whose job it is, if any site is closed to that owner alone; left out otherwise, so that
     /// jobs of all owners stay alike.
-    owner: Option<KeyName>,
+    pub(super) owner: Option<KeyName>,
 }
 
 /// One component's requirements.
@@ -173,16 +173,6 @@ impl PlacementRequest {
     fn bar(&mut self, sites: &BTreeMap<SiteName, Arc<[KeyName]>>) {
         self.components.iter_mut().for_each(|component| component.barred = sites.clone());
         self.splits.iter_mut().for_each(|split| split.bar(sites));
-    }
-
-    /// The same, where some site may be closed to its owner alone.
-    pub fn of_suspect(self, owner: &KeyName) -> Self {
-        Self { owner: Some(owner.clone()), ..self }
-    }
-
-    /// Its owner, if any site may be closed to that owner alone.
-    pub fn owner(&self) -> Option<&KeyName> {
-        self.owner.as_ref()
     }
 
     /// The same, to be held for so long at most.

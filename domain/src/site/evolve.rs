@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::ids::KeyName;
-use crate::site::command::ProbeOutcome;
 use crate::site::event::{Happened, SiteEvent};
-use crate::site::owners::{self, KeptOff, OwnProbe};
+use crate::site::owners;
 use crate::site::shared;
 use crate::site::state::{
-    AttemptId, Breaker, ErrorDetail, Forced, MAX_OWED, Notification, Order, RECENT_ERRORS,
-    REMEMBERED, SiteRecord, Window,
+    AttemptId, Breaker, ErrorDetail, Forced, MAX_OWED, Notification, Operator, Order,
+    RECENT_ERRORS, REMEMBERED, SiteRecord, Window,
 };
 use crate::units::Timestamp;
 
@@ -19,14 +18,8 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
     match &event.what {
         Happened::ErrorCharged { attempt, class, detail, owner } => {
             record.accused = record.accused_with(owner.as_ref());
-            record.consecutive_errors = record.consecutive_errors.saturating_add(1);
-            remember(record, *attempt);
-            if !record.has_erred(attempt.job) {
-                push_bounded(&mut record.erring_jobs, attempt.job, REMEMBERED);
-            }
-            let error =
-                ErrorDetail { attempt: *attempt, class: *class, at, detail: detail.clone() };
-            push_bounded(&mut record.recent_errors, error, RECENT_ERRORS);
+            let (attempt, class, detail) = (*attempt, *class, detail.clone());
+            charge(record, ErrorDetail { attempt, class, at, detail });
         }
         Happened::ErrorExcused { attempt } => remember(record, *attempt),
         Happened::SuccessCounted { attempt } => {
@@ -57,43 +50,19 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             record.kept_off.clear();
             record.operator.reset = Some(order(by, at));
         }
-        Happened::OwnProbeWanted { number, owner } => {
-            record.last_own_probe = *number;
-            record.own_probe = Some(OwnProbe { number: *number, owner: owner.clone(), since: at });
-        }
-        Happened::OwnProbeEnded { outcome, .. } => {
-            record.own_probe = None;
-            if *outcome == ProbeOutcome::Succeeded {
-                forget_errors(record);
-            }
-        }
-        Happened::OwnerKeptOff { owner, until, times } => {
-            // While the breaker is open it was that owner's job that failed the probe.
-            if record.breaker != Breaker::Closed {
-                record.reopened_by = Some(owner.clone());
-            }
-            let (owner, until, times) = (owner.clone(), *until, *times);
-            owners::note(&mut record.kept_off, KeptOff { owner, since: at, until, times });
-        }
+        what @ (Happened::OwnProbeWanted { .. }
+        | Happened::OwnProbeEnded { .. }
+        | Happened::OwnerKeptOff { .. }) => owners::evolve(record, what, at),
         Happened::NotificationOwed(notification) => owe(record, notification),
         Happened::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
-        Happened::DrainOrdered { by } => record.operator.draining = Some(order(by, at)),
-        Happened::DrainLifted { .. } => record.operator.draining = None,
-        Happened::FreezeOrdered { by } => record.operator.frozen = Some(order(by, at)),
-        Happened::FreezeLifted { .. } => record.operator.frozen = None,
-        Happened::WindowSet { from, until, reason, by } => {
-            let (by, reason) = (by.clone(), reason.clone());
-            let window = Window { from: *from, until: *until, by, reason };
-            set_window(&mut record.operator.windows, window, at);
-        }
-        Happened::WindowRemoved { from, .. } => {
-            record.operator.windows.retain(|window| window.from != *from);
-        }
-        Happened::VerdictForced { usable, until, by } => {
-            let forced = Forced { usable: *usable, until: *until, by: by.clone() };
-            record.operator.forced = Some(forced);
-        }
-        Happened::VerdictReleased { .. } => record.operator.forced = None,
+        what @ (Happened::DrainOrdered { .. }
+        | Happened::DrainLifted { .. }
+        | Happened::FreezeOrdered { .. }
+        | Happened::FreezeLifted { .. }
+        | Happened::WindowSet { .. }
+        | Happened::WindowRemoved { .. }
+        | Happened::VerdictForced { .. }
+        | Happened::VerdictReleased { .. }) => operate(&mut record.operator, what, at),
         what @ (Happened::SharedWanted { .. }
         | Happened::SharedExtensionWanted { .. }
         | Happened::SharedCancelled { .. }
@@ -108,6 +77,39 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
     }
 }
 
+/// What an operator ordered.
+fn operate(operator: &mut Operator, what: &Happened, at: Timestamp) {
+    match what {
+        Happened::DrainOrdered { by } => operator.draining = Some(order(by, at)),
+        Happened::DrainLifted { .. } => operator.draining = None,
+        Happened::FreezeOrdered { by } => operator.frozen = Some(order(by, at)),
+        Happened::FreezeLifted { .. } => operator.frozen = None,
+        Happened::WindowSet { from, until, reason, by } => {
+            let (by, reason) = (by.clone(), reason.clone());
+            let window = Window { from: *from, until: *until, by, reason };
+            set_window(&mut operator.windows, window, at);
+        }
+        Happened::WindowRemoved { from, .. } => {
+            operator.windows.retain(|window| window.from != *from);
+        }
+        Happened::VerdictForced { usable, until, by } => {
+            operator.forced = Some(Forced { usable: *usable, until: *until, by: by.clone() });
+        }
+        Happened::VerdictReleased { .. } => operator.forced = None,
+        _ => {}
+    }
+}
+
+/// One more error; its job has moved the count from then on.
+fn charge(record: &mut SiteRecord, error: ErrorDetail) {
+    record.consecutive_errors = record.consecutive_errors.saturating_add(1);
+    remember(record, error.attempt);
+    if !record.has_erred(error.attempt.job) {
+        push_bounded(&mut record.erring_jobs, error.attempt.job, REMEMBERED);
+    }
+    push_bounded(&mut record.recent_errors, error, RECENT_ERRORS);
+}
+
 fn end_probe(breaker: &mut Breaker, probe: AttemptId, next: u32) {
     if let Breaker::HalfOpen { allowed, running, .. } = breaker {
         running.remove(&probe);
@@ -115,7 +117,7 @@ fn end_probe(breaker: &mut Breaker, probe: AttemptId, next: u32) {
     }
 }
 
-fn forget_errors(record: &mut SiteRecord) {
+pub(super) fn forget_errors(record: &mut SiteRecord) {
     record.consecutive_errors = 0;
     record.erring_jobs.clear();
     record.accused = None;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex, InstanceId, JobId, KeyName, Tag};
 use crate::site::command::ProbeOutcome;
 use crate::site::event::Happened;
+use crate::site::evolve::forget_errors;
 use crate::site::parameters::SiteParameters;
-use crate::site::state::SiteRecord;
+use crate::site::state::{Breaker, SiteRecord};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// Owners of whom a site remembers that their jobs stay away; one more pushes out the oldest.
@@ -136,7 +137,10 @@ pub(super) fn keep_off(
     now: Timestamp,
 ) -> Happened {
     let before = record.kept_off.iter().find(|kept_off| kept_off.owner == *owner);
-    let times = before.filter(|before| before.is_remembered(now)).map_or(0, |before| before.times);
+    // While the site takes nothing, that nobody came tells nothing.
+    let in_a_row = record.reopened_by.as_ref() == Some(owner);
+    let before = before.filter(|before| in_a_row || before.is_remembered(now));
+    let times = before.map_or(0, |before| before.times);
     let times = times.saturating_add(1);
     let until = now + parameters.interval(times, jitter);
     Happened::OwnerKeptOff { owner: owner.clone(), until, times }
@@ -163,8 +167,33 @@ pub(super) fn told_of(probe: &OwnProbe, why: &str) -> Arc<str> {
         .into()
 }
 
+/// The record after an event that is about a probe of our own, or about one owner.
+pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
+    match what {
+        Happened::OwnProbeWanted { number, owner } => {
+            record.last_own_probe = *number;
+            record.own_probe = Some(OwnProbe { number: *number, owner: owner.clone(), since: at });
+        }
+        Happened::OwnProbeEnded { outcome, .. } => {
+            record.own_probe = None;
+            if *outcome == ProbeOutcome::Succeeded {
+                forget_errors(record);
+            }
+        }
+        Happened::OwnerKeptOff { owner, until, times } => {
+            // While the breaker is open it was that owner's job that failed the probe.
+            if record.breaker != Breaker::Closed {
+                record.reopened_by = Some(owner.clone());
+            }
+            let (owner, until, times) = (owner.clone(), *until, *times);
+            note(&mut record.kept_off, KeptOff { owner, since: at, until, times });
+        }
+        _ => {}
+    }
+}
+
 /// An owner is noted in the place of an earlier note.
-pub(super) fn note(kept_off: &mut Vec<KeptOff>, noted: KeptOff) {
+fn note(kept_off: &mut Vec<KeptOff>, noted: KeptOff) {
     kept_off.retain(|other| other.owner != noted.owner && other.is_remembered(noted.since));
     kept_off.push(noted);
     let surplus = kept_off.len().saturating_sub(MAX_KEPT_OFF);

@@ -1,0 +1,52 @@
+//! Owners whose jobs some sites take none of, while they take everybody else's.
+
+use super::grid::GridSite;
+use super::request::PlacementRequest;
+use crate::ids::KeyName;
+use crate::site::owners::Ban;
+
+impl PlacementRequest {
+    /// The same, where some site may be closed to its owner alone.
+    pub fn of_suspect(mut self, owner: &KeyName) -> Self {
+        self.owner = Some(owner.clone());
+        self
+    }
+
+    /// Its owner, if any site may be closed to that owner alone.
+    pub fn owner(&self) -> Option<&KeyName> {
+        self.owner.as_ref()
+    }
+}
+
+impl GridSite {
+    /// What keeps jobs of this owner away, and nobody else's.
+    pub fn ban_of(&self, owner: Option<&KeyName>) -> Option<&Ban> {
+        let mut bans = self.bans.iter().filter(|(kept_off, _)| Some(kept_off) == owner);
+        bans.next().map(|(_, ban)| ban)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placed::ReasonCode;
+    use crate::placement::testing::{grid, placed, site, sites_of, sizes};
+
+    #[test]
+    fn a_site_that_is_closed_to_one_owner_takes_the_others_jobs() {
+        let mallory = KeyName::new("mallory").unwrap();
+        let mut delft = site("delft", 8);
+        delft.bans = [(mallory.clone(), Ban::Probed)].into();
+        let anybodys = sizes(&[4]);
+        let theirs = anybodys.clone().of_suspect(&mallory);
+        let others = anybodys.clone().of_suspect(&KeyName::new("alice").unwrap());
+        let alone = grid([delft.clone()]);
+        for request in [&anybodys, &others] {
+            assert!(placed(request, &alone).is_ok());
+        }
+        let refusal = placed(&theirs, &alone).unwrap_err();
+        assert_eq!(refusal.reason.code(), ReasonCode::OwnerKeptOff);
+        let plan = placed(&theirs, &grid([delft, site("leiden", 4)])).unwrap();
+        assert_eq!(sites_of(&plan), ["leiden"]);
+    }
+}
