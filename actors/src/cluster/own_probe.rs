@@ -104,7 +104,7 @@ impl Cluster {
 
     fn step_of(&self, probe: &OwnProbe, now: Timestamp) -> Step {
         Step {
-            tag: probe.tag(self.shared.instance),
+            tag: probe.tag(self.shared.instance, &self.name),
             site: self.name.clone(),
             epoch: self.shared.epoch,
             is_submitted: self.sent.submitted == Some(probe.number),

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::ids::{Attempt, ComponentIndex, InstanceId, JobId, KeyName, Tag};
+use crate::ids::{Attempt, ComponentIndex, InstanceId, JobId, KeyName, SiteName, Tag};
 use crate::site::command::ProbeOutcome;
 use crate::site::event::Happened;
 use crate::site::evolve::forget_errors;
@@ -34,15 +34,22 @@ pub struct OwnProbe {
 }
 
 impl OwnProbe {
-    /// Its identity at the site.
-    pub fn tag(&self, instance: InstanceId) -> Tag {
-        Tag { instance, job: OWN_PROBE_JOB, component: ComponentIndex(0), attempt: self.number }
+    /// Its identity at this site, which is that of no attempt at another.
+    pub fn tag(&self, instance: InstanceId, site: &SiteName) -> Tag {
+        let component = ComponentIndex(number_of(site));
+        Tag { instance, job: OWN_PROBE_JOB, component, attempt: self.number }
     }
 
     /// When it is given up if it has told nothing.
     pub fn given_up_at(&self) -> Timestamp {
         self.since + OWN_PROBE_PATIENCE
     }
+}
+
+/// A number that follows from the name of a site alone (FNV-1a), and is hardly ever another's.
+fn number_of(site: &SiteName) -> u32 {
+    let mixed = |sum: u32, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    site.as_str().bytes().fold(0x811c_9dc5, mixed)
 }
 
 /// An owner whose jobs stay away from a site.

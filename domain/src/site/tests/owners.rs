@@ -1,6 +1,9 @@
 //! Errors that are all of one owner's jobs.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::ids::InstanceId;
 use crate::site::command::ProbeOutcome;
 use crate::site::owners::{Ban, MAX_KEPT_OFF, OWN_PROBE_PATIENCE};
 use crate::site::state::Breaker;
@@ -211,4 +214,18 @@ fn owners_that_stay_away_are_remembered_up_to_a_number() {
     }
     assert_eq!(bench.record.kept_off.len(), MAX_KEPT_OFF);
     assert!(bench.ban_of("mallory-99").is_some());
+}
+
+#[test]
+fn probes_of_our_own_at_different_sites_are_told_apart() {
+    let mut bench = Bench::new();
+    bench.accused();
+    let probe = bench.record.own_probe.clone().unwrap();
+    let instance = InstanceId::from_random(7);
+    let tags = ["delft", "leiden", "s1", "s2", "s3"].map(|site| {
+        let tag = probe.tag(instance, &SiteName::new(site).unwrap());
+        assert_eq!(tag.to_string().parse(), Ok(tag));
+        tag
+    });
+    assert_eq!(tags.iter().collect::<BTreeSet<_>>().len(), tags.len());
 }
