@@ -66,7 +66,13 @@ sound() {
     stat -f -c "room %b $room %S %c %d" . 2> /dev/null
 }
 
-# The control plane that has the root, as it was written down; $1 bytes of what is to be.
+# The control plane that has the root, as it was written down.
+tell_owner() {
+    [ ! -e owner ] && [ ! -h owner ] || [ -f owner ] && [ ! -h owner ] || broken owner "the file"
+    [ ! -f owner ] || sed 's/^/owner /' owner
+}
+
+# Writes it down anew, from $1 bytes of the request.
 own() {
     receive "$1" "gone/owner.$own" && mv -f "gone/owner.$own" owner \
         || fail unsent "cannot write owner: is the disk full?"
@@ -245,7 +251,7 @@ main() {
     user=$(id -un) || fail unsent "this account has no name at the site"
     reach
     case $verb in
-    owner) [ ! -f owner ] || sed 's/^/owner /' owner ;;
+    owner) tell_owner ;;
     own) own "$@" ;;
     install) install ;;
     describe) lrm_describe ;;
