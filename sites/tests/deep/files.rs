@@ -33,7 +33,7 @@ fn inspect(area: &FileArea, place: &FilePlace) -> InspectStatus {
 }
 
 #[test]
-fn directory_of_thirty_thousand_levels_is_refused_as_content() {
+fn directory_of_ten_thousand_levels_is_refused_as_content() {
     limit_descriptors();
     let place = tempfile::tempdir().unwrap();
     let area = area(place.path());

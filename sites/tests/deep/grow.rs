@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// As many levels as end a thread of two megabytes that goes down by recursion.
-pub(crate) const DEEP: usize = 30_000;
+pub(crate) const DEEP: usize = 10_000;
 
 /// From now on this process may have few files open.
 pub(crate) fn limit_descriptors() {
