@@ -179,6 +179,7 @@ pub(crate) fn has_live_errors() -> bool {
 }
 
 /// A text in which our colours are what they are for others: nothing.
+#[cfg(test)]
 pub(crate) fn without_styles(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     write_seen(&mut seen, text, &SEAL, (Styles::Dropped, Layout::Kept));

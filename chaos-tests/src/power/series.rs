@@ -259,8 +259,8 @@ fn sync_files(environment: &TestEnvironment) -> Result<()> {
 
 fn last_error(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    let told = text.lines().filter(|line| line.starts_with("error"));
-    told.last().or(text.lines().last()).unwrap_or_default().to_owned()
+    let told = text.lines().rfind(|line| line.starts_with("error"));
+    told.or(text.lines().next_back()).unwrap_or_default().to_owned()
 }
 
 fn now_ms() -> u64 {

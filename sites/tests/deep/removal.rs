@@ -115,7 +115,7 @@ async fn attempt_whose_directory_is_closed_is_removed() {
     let fixture = LocalSiteFixture::anywhere();
     leave(&fixture, 1, 3);
     let attempt = fixture.root().join(format!("attempts/{}", tag(1)));
-    fs::set_permissions(&attempt, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&attempt, fs::Permissions::from_mode(0o000)).unwrap();
     fixture.site.remove_attempt(tag(1)).await.unwrap();
     await_empty(&fixture.root().join("gone"));
 }

@@ -79,7 +79,7 @@ fn errors(scene: &Scene) -> Result<u32> {
 
 /// Two users by turns: errors of one alone would be looked into first.
 async fn submit(scene: &Scene, time: DurationMs) -> Result<JobId> {
-    let key = if scene.metrics().jobs_submitted.get() % 2 == 0 { "alice" } else { "bob" };
+    let key = if scene.metrics().jobs_submitted.get().is_multiple_of(2) { "alice" } else { "bob" };
     submit_as(scene, key, time).await
 }
 

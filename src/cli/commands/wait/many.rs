@@ -18,7 +18,6 @@ pub(super) const MANY: usize = 10;
 const NAMED: usize = 10;
 /// Between two lines where nobody watches.
 const LINE: Duration = Duration::from_secs(30);
-/// Goes to the beginning of the line and clears it.
 
 /// How many jobs are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
