@@ -15,7 +15,7 @@ use cospan_domain::ids::SiteName;
 use rustix::fs::{AtFlags, CWD, FileType, StatxAttributes, StatxFlags};
 use thiserror::Error;
 
-use crate::files::root::OURS as FILES;
+use crate::files::root::{FILES, OURS as COPIES};
 use crate::local::owner::OWNER;
 use crate::local::root::{GONE, MARKER, OURS as ATTEMPTS, is_cut_off, marker_of};
 
@@ -299,7 +299,7 @@ fn check_rights(path: &Path, found: &Metadata) -> Result<(), Unfit> {
     }
 }
 
-/// Nothing is in it, or what a start left that was cut off: directories of ours without a mark.
+/// Nothing is in it but users' files where they belong, or what a start left that was cut off: directories of ours without a mark.
 fn check_contents(path: &Path) -> Result<(), Unfit> {
     if is_known_without_mark(path) {
         return Ok(());
@@ -339,11 +339,11 @@ fn is_begun(entry: &std::fs::DirEntry) -> io::Result<bool> {
     if name == MARKER {
         return Ok(found.is_file());
     }
-    if !found.is_dir() || !is_ours(&ATTEMPTS) && !is_ours(&FILES) {
+    if !found.is_dir() || !is_ours(&ATTEMPTS) && !is_ours(&COPIES) {
         return Ok(false);
     }
-    // Where a mark is written before it gets its name.
-    Ok(name == GONE || std::fs::read_dir(entry.path())?.next().is_none())
+    // Where a mark is written before it gets its name, and what users have brought already.
+    Ok(name == GONE || name == FILES || std::fs::read_dir(entry.path())?.next().is_none())
 }
 
 fn metadata(path: &Path) -> Result<Option<Metadata>, Unfit> {

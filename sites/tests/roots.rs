@@ -194,6 +194,7 @@ fn a_root_that_was_begun_or_lost_its_mark_is_made_whole_and_its_mode_stays() {
         make(&root, 0o755);
         make(&root.join("spool"), 0o700);
         make(&root.join("gone"), 0o700);
+        make(&root.join("files/of/users"), 0o755);
         std::fs::write(root.join("gone/site-id.9"), "cospan si").unwrap();
         kind.initialise("here", &root).unwrap();
         let mark = || std::fs::read_to_string(root.join("site-id")).unwrap();

@@ -120,11 +120,11 @@ is_known() {
         && { [ -f "$root/site-id" ] || [ -f "$root/owner" ]; }
 }
 
-# Nothing is in it, or what an initialisation left that was cut off.
+# Nothing is in it but users' files where they belong, or what an initialisation left that was cut off.
 is_begun() {
-    held=$(find "$root" -mindepth 1 -maxdepth 1 ! \( -name site-id -type f -size 0 -o -name gone -type d \
+    held=$(find "$root" -mindepth 1 -maxdepth 1 ! \( -name site-id -type f -size 0 -o -type d \( -name gone -o -name files \) \
         -o -type d -empty \( -name attempts -o -name spool -o -name live -o -name store -o -name incoming \
-        -o -name inspect -o -name trash -o -name links -o -name files \) \) -printf '"%f", ' -quit)
+        -o -name inspect -o -name trash -o -name links \) \) -printf '"%f", ' -quit)
     [ -z "$held" ] || unfit "it has no site-id, and it is not empty: it holds ${held%, }; name a directory that is empty or not there yet"
 }
 

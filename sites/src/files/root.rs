@@ -22,7 +22,7 @@ pub(super) const TRASH: &str = "trash";
 /// Budgets of links, one file per site that copies come from.
 pub(super) const LINKS: &str = "links";
 /// Users' files.
-pub(super) const FILES: &str = "files";
+pub(crate) const FILES: &str = "files";
 /// Where an attempt works, below its directory.
 pub const WORK: &str = "work";
 
