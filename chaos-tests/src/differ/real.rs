@@ -206,11 +206,15 @@ impl User<'_> {
         Ok(site.context("the job is not placed")?.to_owned())
     }
 
-    /// Kills all that runs at a site, wrappers first, so that none can tell.
+    /// Kills all that runs at a site, wrappers first, so that none can tell, as if its machine was
+    /// started anew.
     fn lose(&self, job: usize) -> Result<()> {
         let site = self.site(job)?;
         let site = self.environment.sites.iter().find(|other| other.name == site);
         let attempts = site.context("there is no such site")?.root.join("attempts");
+        for attempt in fs::read_dir(&attempts)? {
+            set_another_boot(&attempt?.path().join("ready"))?;
+        }
         let mut running = evidence::carriers(&attempts);
         running.sort_by_key(|(pid, _)| is_payload(*pid));
         running.into_iter().for_each(|(pid, _)| signal(pid, Signal::KILL));
@@ -241,6 +245,16 @@ impl User<'_> {
             Ok(sites["sites"].as_array().context("no sites")?.iter().all(rests))
         })
     }
+}
+
+/// Has a wrapper's file say that it waits on a machine of another life than this one's.
+fn set_another_boot(ready: &Path) -> Result<()> {
+    let Ok(text) = fs::read_to_string(ready) else { return Ok(()) };
+    let lines = text.lines().map(|line| match line.starts_with("boot ") {
+        true => "boot another\n".to_owned(),
+        false => format!("{line}\n"),
+    });
+    Ok(fs::write(ready, lines.collect::<String>())?)
 }
 
 /// Whether a process was started by a wrapper for the job.
