@@ -25,6 +25,7 @@ fn hostile_server() -> Fake {
             job["document"]["name"] = json!(HOSTILE);
             Answer::json(&job)
         }
+        "/v1/jobs/1/events" => Answer::json(&json!({ "events": [] })),
         "/v1/jobs/2" => Answer::problem(409, "C4002", HOSTILE),
         "/v1/jobs/3" => Answer::new(502, "text/html", HOSTILE),
         _ => Answer::no_such(&request.path),
@@ -59,7 +60,7 @@ fn structured_answers_are_exact_and_hide_nothing() {
         let output = run(&server, &["show", "1", "-o", format]);
         hides_nothing(&stdout(&output));
         let read: serde_json::Value = serde_saphyr::from_str(&stdout(&output)).unwrap();
-        assert_eq!(read["document"]["name"], HOSTILE);
+        assert_eq!(read[0]["document"]["name"], HOSTILE, "{}", stderr(&output));
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     }
 }

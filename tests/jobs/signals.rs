@@ -100,6 +100,11 @@ fn a_signal_while_the_server_starts_ends_it_in_order_or_not_at_all() {
     assert_eq!(status.code(), Some(0), "{status}: {}", log());
 }
 
+/// INT and QUIT, which a shell has ignored by what it runs in the background.
+const LEFT_TO_SHELL: u64 = 1 << 1 | 1 << 2;
+/// The two that the C library keeps for threads: whatever started the tests may ignore them.
+const LEFT_TO_LIBRARY: u64 = 1 << 31 | 1 << 32;
+
 #[test]
 fn payloads_and_their_wrappers_ignore_and_block_no_signal() {
     let scene = scene(1);
@@ -117,7 +122,9 @@ fn payloads_and_their_wrappers_ignore_and_block_no_signal() {
     let said = scene.must(&["logs", "1"]);
     assert_eq!(said.lines().count(), 4, "{said}");
     for line in said.lines() {
-        assert!(line.ends_with("\t0000000000000000"), "{said}");
+        let mask = line.rsplit('\t').next().unwrap();
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        assert_eq!(mask & !(LEFT_TO_SHELL | LEFT_TO_LIBRARY), 0, "{said}");
     }
 }
 
