@@ -28,8 +28,8 @@ use crate::wrapper::evidence::Found as FoundFile;
 use crate::wrapper::parameters::{encode_go, encode_void};
 use crate::wrapper::state;
 
-/// So much of what an attempt left is removed while its caller waits: some tenths of a second.
-const AT_ONCE: u64 = 10_000;
+/// So many things that an attempt left are removed while its caller waits: a second on a slow disk.
+const AT_ONCE: u64 = 500;
 
 impl Shared {
     pub(super) fn describe(&self) -> Result<SiteDescription, SiteError> {
