@@ -95,6 +95,7 @@ const LOSSES: [(&str, Lose); 6] = [
     ("emptied", |store, _| {
         std::fs::remove_dir_all(&store.path).unwrap();
         std::fs::create_dir(&store.path).unwrap();
+        set_mode(&store.path, 0o700);
     }),
     ("an older copy made at rest", |store, base| replace(store, &base.join("at-rest"))),
     ("an older copy made in use", |store, base| replace(store, &base.join("in-use"))),
