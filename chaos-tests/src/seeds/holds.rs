@@ -8,6 +8,7 @@ use cospan_actors::api::View;
 use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::state::{Ending, Job, Run};
+use cospan_domain::site::owners::OWN_PROBE_JOB;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::scenario::{HOUR, Scenario};
@@ -107,10 +108,12 @@ pub(super) fn wrongly_held(
     found
 }
 
-/// What comes to a site after its gate was closed never holds anything there.
+/// What comes to a site after its gate was closed never holds anything there. A probe of our own that
+/// told nothing is ended by whoever finds it there, and the next one does not wait for that.
 fn stays(ledger: &[Entry], instance: InstanceId) -> BTreeMap<Part, Stay> {
     let mut stays: BTreeMap<Part, Stay> = BTreeMap::new();
-    for Entry { at, site, tag, deed } in ledger.iter().filter(|e| e.tag.instance == instance) {
+    let ours = |entry: &&Entry| entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB;
+    for Entry { at, site, tag, deed } in ledger.iter().filter(ours) {
         let part = (tag.job, tag.component, tag.attempt);
         let new = |until| Stay { site: site.clone(), from: *at, until };
         match deed {

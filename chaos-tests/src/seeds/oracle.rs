@@ -238,7 +238,8 @@ fn began_twice(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
 /// When the gates of a round's components were opened first.
 fn first_openings(lives: &BTreeMap<Tag, Life>) -> BTreeMap<(JobId, Round, ComponentIndex), Tag> {
     let mut first: BTreeMap<_, (Timestamp, Tag)> = BTreeMap::new();
-    for (tag, life) in lives {
+    // Probes of our own are nobody's round: each begins by itself.
+    for (tag, life) in lives.iter().filter(|(tag, _)| tag.job != OWN_PROBE_JOB) {
         let Some((at, round, _)) = &life.opened else { continue };
         let opening = first.entry((tag.job, *round, tag.component)).or_insert((*at, *tag));
         *opening = (*opening).min((*at, *tag));
