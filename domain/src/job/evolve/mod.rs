@@ -80,10 +80,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             job.promoted = by.is_none();
         }
         Happened::JobFrozen { by } => job.frozen_by = Some(by.clone()),
-        Happened::JobThawed { .. } => {
-            job.frozen_by = None;
-            reservations::doubt(job, at);
-        }
+        Happened::JobThawed { .. } => thaw(job, at),
         Happened::JobHeld { reason } => job.held = Some(reason.clone()),
         Happened::JobReleased { .. } => job.held = None,
         Happened::JobFinished => job.phase = Phase::Finished { at },
@@ -91,6 +88,11 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
         Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
         Happened::EndTold { target, .. } => drop(job.told.insert(target.clone())),
     }
+}
+
+fn thaw(job: &mut Job, at: Timestamp) {
+    job.frozen_by = None;
+    reservations::doubt(job, at);
 }
 
 fn redirect(job: &mut Job, next: &AfterAbort) {
