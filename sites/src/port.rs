@@ -43,8 +43,6 @@ pub struct Capabilities {
     pub queues_only: bool,
     /// It promises processors for later ([`Site::reservations`]).
     pub reservations: bool,
-    /// Nobody else uses it: what is idle changes by our attempts and reservations alone.
-    pub ours_alone: bool,
 }
 
 /// What a site is.

@@ -16,7 +16,6 @@ use cospan_sites::port::Site;
 use tokio::sync::Semaphore;
 
 use super::bidding::Bidder;
-use super::calm::Calm;
 use super::gauges::Gauges;
 use super::own_probe::Sent;
 use super::poll::Seen;
@@ -60,7 +59,6 @@ pub struct Cluster {
     /// The probe of our own, as far as it was sent.
     pub(super) sent: Sent,
     pub(super) seen: Seen,
-    pub(super) calm: Calm,
     /// Attempts that wait for others here, and since when that was seen.
     pub(super) behind: BTreeMap<Tag, Timestamp>,
     pub(super) schedule: RoundTripSchedule,
@@ -115,7 +113,6 @@ impl Cluster {
             asking_shared: false,
             sent: Sent::default(),
             seen: Seen::default(),
-            calm: Calm::default(),
             behind: BTreeMap::new(),
             schedule,
             gauges,
@@ -213,7 +210,6 @@ impl StreamHandler<Hint> for Cluster {
     fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
         self.hinted = true;
-        self.calm.stir();
         let now = self.now();
         self.poll_if_due(now, ctx);
         self.set_wake(ctx, now);

@@ -3,7 +3,6 @@
 mod actor;
 mod bidding;
 mod calls;
-mod calm;
 mod contact;
 mod gauges;
 mod learning;

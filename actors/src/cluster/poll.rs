@@ -137,7 +137,6 @@ impl Cluster {
         // Shown whenever it is another: a site where nothing is held any more is not asked.
         if self.seen.follow(self.shared.view.load().holdings.get(&self.name), now) {
             self.gauges.held.set(i64::from(self.seen.held()));
-            self.calm.stir();
             if self.seen.holdings.is_empty() {
                 self.show_state();
             }
@@ -163,7 +162,6 @@ impl Cluster {
         let live = self.attempts_due(polled_at);
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
-        let pause = self.calm.pause(pause).min(self.refresh_pause());
         let wanted = self.shared.live.wanted().then(|| polled_at + pause);
         // Jobs are placed here, whether they have claimed anything yet or not.
         let is_busy = !self.seen.holdings.is_empty();
@@ -323,11 +321,6 @@ impl Cluster {
         if changed && self.shared.live.wanted() {
             self.shared.actors.co_allocator.look(&());
         }
-        let is_calm = !changed
-            && self.report.description.as_ref().is_some_and(|site| {
-                site.capabilities.ours_alone && before.is_some_and(|(_, idle)| *idle == site.total)
-            });
-        self.calm.answered(is_calm);
         self.report.idle = idle;
         self.report.idle_in = Arc::new(status.idle_in);
         self.report.ebbs = status.ebbs.into();

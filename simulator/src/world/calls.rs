@@ -40,7 +40,6 @@ impl World {
                 queues: self.sites[site.0].queues,
                 queues_only: false,
                 reservations: self.sites[site.0].grants(),
-                ours_alone: false,
             },
             lanes: None,
             manager: "simulated".into(),

@@ -40,7 +40,6 @@ impl Shared {
             labels: labels(&self.config),
             capabilities: Capabilities {
                 reservations: self.config.reservations,
-                ours_alone: self.config.foreign_load.is_none(),
                 ..Capabilities::default()
             },
             lanes: None,

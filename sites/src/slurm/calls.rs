@@ -56,7 +56,6 @@ impl SlurmSite {
                 queues: self.config.queues,
                 queues_only: self.config.queues_only,
                 reservations: self.config.reservations,
-                ours_alone: false,
             },
             lanes: Some(self.lanes(&answer)),
             manager: format!(

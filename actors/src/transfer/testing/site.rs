@@ -29,8 +29,6 @@ pub(crate) struct Inside {
     pub(crate) hung: usize,
     /// Its batch system does not answer: only files of attempts are read.
     pub(crate) half_silent: bool,
-    /// Nobody but us uses it.
-    pub(crate) ours_alone: bool,
     /// Payloads that do nothing run here; without it every submission is refused.
     pub(crate) runs: bool,
     /// What is ours there is not as it must be.
@@ -97,7 +95,6 @@ impl FakeSite {
             up: true,
             hanging: false,
             half_silent: false,
-            ours_alone: false,
             broken: None,
             trouble: None,
             hung: 0,
@@ -336,7 +333,7 @@ impl Site for FakeSite {
             total: all.clone(),
             largest_component: all,
             labels: Labels::default(),
-            capabilities: Capabilities { ours_alone: inside.ours_alone, ..Capabilities::default() },
+            capabilities: Capabilities::default(),
             lanes: inside.lane.clone().map(|own| Lanes { own, ..Lanes::default() }),
             manager: "none".into(),
         })
