@@ -318,7 +318,7 @@ fn wrapper_at(root: &Path) -> Result<PathBuf> {
 
 fn fails_again_and_again(scene: &mut Scene) -> Result<()> {
     // What starts payloads there runs nothing, ours no more than others'.
-    let wrapper = wrapper_at(&scene.root(0))?;
+    let wrapper = wrapper_at(scene.root(0))?;
     let whole = std::fs::read(&wrapper)?;
     std::fs::write(&wrapper, "echo 'nothing can run here' >&2; exit 1\n")?;
     let ids = (0..6).map(|n| scene.submit(&format!("moved-{n}"), &[""], "0.2", 0));
