@@ -158,8 +158,6 @@ fn a_command_that_waits_ends_as_interrupted_by_whatever_signal_would_end_it() {
         });
         kill_process(pid, signal).unwrap();
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(130), "{signal:?} {:?}", output.status.signal());
-        assert!(said.contains("cospan wait"), "{signal:?}: {said}");
     }
 }
