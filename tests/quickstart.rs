@@ -269,7 +269,7 @@ fn on_a_terminal_progress_changes_in_place() {
     let output = terminal.stdin(Stdio::null()).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{told}");
-    const ERASED: &str = "\r\u{1b}[2K";
+    const ERASED: &str = "\u{1b}[G\u{1b}[2K";
     let stages: Vec<&str> = told.split(ERASED).skip(1).filter(|line| line.contains("[#")).collect();
     assert!(stages.len() > 5, "{told:?}");
     assert!(told.contains("Everything is right."), "{told}");
