@@ -11,7 +11,6 @@ use crate::api::v1::JobDocument;
 use crate::api::v1::accounting::AccountPage;
 use crate::api::v1::control::{DoneReport, JobSelection, OrderReport};
 use crate::api::v1::event::HistoryReport;
-use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::job::{CheckedReport, JobPage, JobReport, PhaseReport, SubmittedReport};
 use crate::api::v1::quantity::Length;
@@ -263,43 +262,6 @@ impl Client {
     /// See [`ClientError`].
     pub fn history(&self, id: u64) -> Result<HistoryReport, ClientError> {
         self.get(&format!("/v1/jobs/{id}/events"))
-    }
-
-    /// Why a job is where it is.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn explain(&self, id: u64) -> Result<ExplainReport, ClientError> {
-        self.explain_page(id, None, None)
-    }
-
-    /// Why a job is where it is, with what is told of at most so many components after so many.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn explain_page(
-        &self,
-        id: u64,
-        after: Option<u64>,
-        limit: Option<u64>,
-    ) -> Result<ExplainReport, ClientError> {
-        let path = Query::of(&format!("/v1/jobs/{id}/explain"));
-        self.get(&path.with_some("after", after).with_some("limit", limit).0)
-    }
-
-    /// The same with what is told of all components, page by page.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn explain_all(&self, id: u64) -> Result<ExplainReport, ClientError> {
-        let mut all = self.explain(id)?;
-        while let Some(after) = all.next {
-            let page = self.explain_page(id, Some(after), None)?;
-            // It may have become shorter meanwhile, but nothing is asked for twice.
-            let next = page.next.filter(|next| *next > after);
-            all.append(ExplainReport { next, ..page });
-        }
-        Ok(all)
     }
 
     /// Gives an order about jobs.

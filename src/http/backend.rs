@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, Startable, Submission, View,
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, StartsToCompute, Submission, View,
 };
 use cospan_domain::ids::{
     Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Seq, SiteName,
@@ -96,7 +96,7 @@ pub trait Backend: Send + Sync + 'static {
         site: Option<&SiteName>,
         parts: &Parts,
         window: StartWindow,
-    ) -> Startable;
+    ) -> StartsToCompute;
 
     /// What is free at a site from now on, for so long. The site is asked.
     async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater;
@@ -110,8 +110,10 @@ pub trait Backend: Send + Sync + 'static {
     /// What happened to a job, oldest first; `None` if there is no such job.
     async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal>;
 
-    /// What others know of a job that is to be explained; `None` if there is no such job.
-    async fn ask_about(&self, id: JobId) -> Result<Option<JobFacts>, ApiRefusal>;
+    /// What others know of a job of which a page is to be explained; `None` if there is no such
+    /// job. What only a first page tells is not asked for on others.
+    async fn ask_about(&self, id: JobId, page: ExplainPage)
+    -> Result<Option<JobFacts>, ApiRefusal>;
 
     /// Why a job waits or was placed where it is. Computes for as long as the job is large.
     fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal>;
@@ -185,8 +187,8 @@ pub struct History {
 /// A piece of a file that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOrder {
-    /// Whose.
-    pub job: JobId,
+    /// Whose: the job as it was when the file was asked for.
+    pub job: Arc<Job>,
     /// Which component.
     pub component: ComponentIndex,
     /// Which of its attempts.
@@ -203,7 +205,7 @@ pub struct ReadOrder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListOrder {
     /// Whose.
-    pub job: JobId,
+    pub job: Arc<Job>,
     /// Which component.
     pub component: ComponentIndex,
     /// Which of its attempts.

@@ -28,6 +28,22 @@ pub(super) struct Desk {
     seats: Arc<Semaphore>,
 }
 
+/// A place in the line of a key.
+#[derive(Debug)]
+struct Place {
+    place: OwnedSemaphorePermit,
+    turn: Arc<Semaphore>,
+}
+
+impl Place {
+    async fn turn(self) -> Result<Turn, Failure> {
+        // Nobody closes them.
+        let turn = self.turn.acquire_owned().await;
+        let turn = turn.map_err(|error| Failure::internal("wait for a turn", error))?;
+        Ok(Turn { _place: self.place, _turn: turn })
+    }
+}
+
 /// The turn of a key. The next begins when it is dropped.
 #[derive(Debug)]
 struct Turn {
@@ -64,31 +80,41 @@ impl Desk {
         key: &KeyName,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let turn = self.turn(key).await?;
+        let turn = self.place(key)?.turn().await?;
+        self.in_turn(turn, work).await
+    }
+
+    /// The same for what is worked out from what sites say. While they are asked, the key has a
+    /// place less, and its turn is another request's.
+    ///
+    /// # Errors
+    /// As for [`Desk::work`].
+    pub(super) async fn ask<A: Send + 'static, T: Send + 'static>(
+        &self,
+        key: &KeyName,
+        said: impl Future<Output = A> + 'static,
+        work: impl FnOnce(A) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let place = self.place(key)?;
+        let asked = actix_web::rt::spawn(async move { (said.await, place) });
+        let (said, place) = asked.await.map_err(|error| Failure::internal("ask sites", error))?;
+        self.in_turn(place.turn().await?, move || work(said)).await
+    }
+
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
         let seat = self.seats.clone().acquire_owned().await;
         let seat = seat.map_err(|error| Failure::internal("wait for a seat", error))?;
         done((turn, seat), work).await
     }
 
-    /// The same for what waits for sites most of the time: it keeps no other key waiting.
-    ///
-    /// # Errors
-    /// As for [`Desk::work`].
-    pub(super) async fn ask<T: Send + 'static>(
-        &self,
-        key: &KeyName,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        done(self.turn(key).await?, work).await
-    }
-
-    async fn turn(&self, key: &KeyName) -> Result<Turn, Failure> {
+    fn place(&self, key: &KeyName) -> Result<Place, Failure> {
         let Line { places, turn } = self.line(key);
         let place = places.try_acquire_owned().map_err(|_| full(key))?;
-        // Nobody closes them.
-        let turn = turn.acquire_owned().await;
-        let turn = turn.map_err(|error| Failure::internal("wait for a turn", error))?;
-        Ok(Turn { _place: place, _turn: turn })
+        Ok(Place { place, turn })
     }
 
     fn line(&self, key: &KeyName) -> Line {
@@ -119,27 +145,31 @@ mod tests {
         KeyName::new(name).unwrap()
     }
 
+    async fn turn(desk: &Desk, key: &KeyName) -> Result<Turn, Failure> {
+        desk.place(key)?.turn().await
+    }
+
     #[actix_web::test]
     async fn a_key_waits_for_itself_and_not_for_others() {
         let desk = Desk::new();
-        let begun = desk.turn(&key("anna")).await.unwrap();
-        assert!(desk.turn(&key("anna")).now_or_never().is_none());
-        assert!(desk.turn(&key("otto")).now_or_never().is_some());
+        let begun = turn(&desk, &key("anna")).await.unwrap();
+        assert!(turn(&desk, &key("anna")).now_or_never().is_none());
+        assert!(turn(&desk, &key("otto")).now_or_never().is_some());
         drop(begun);
-        assert!(desk.turn(&key("anna")).now_or_never().is_some());
+        assert!(turn(&desk, &key("anna")).now_or_never().is_some());
     }
 
     #[actix_web::test]
     async fn who_fills_the_line_of_a_key_is_told_to_come_back_and_others_are_served() {
         let (desk, anna) = (Desk::new(), key("anna"));
-        let _begun = desk.turn(&anna).await.unwrap();
-        let mut waiting: Vec<_> = (1..PLACES).map(|_| Box::pin(desk.turn(&anna))).collect();
+        let _begun = turn(&desk, &anna).await.unwrap();
+        let mut waiting: Vec<_> = (1..PLACES).map(|_| Box::pin(turn(&desk, &anna))).collect();
         assert!(waiting.iter_mut().all(|one| one.now_or_never().is_none()));
-        let refused = desk.turn(&key("anna")).await.unwrap_err();
+        let refused = turn(&desk, &key("anna")).await.unwrap_err();
         assert_eq!((refused.0.status, refused.0.retry_after_s), (429, Some(1)));
-        assert!(desk.turn(&key("otto")).await.is_ok());
+        assert!(turn(&desk, &key("otto")).await.is_ok());
         waiting.pop();
-        assert!(desk.turn(&key("anna")).now_or_never().is_none(), "it waits in its place");
+        assert!(turn(&desk, &key("anna")).now_or_never().is_none(), "it waits in its place");
     }
 
     #[actix_web::test]
@@ -150,9 +180,23 @@ mod tests {
         let mut given_up = Box::pin(desk.work(&anna, move || Ok(gate.recv().is_ok())));
         assert!(given_up.as_mut().now_or_never().is_none());
         drop(given_up);
-        assert!(desk.turn(&anna).now_or_never().is_none(), "it goes on");
+        assert!(turn(&desk, &anna).now_or_never().is_none(), "it goes on");
         go.send(()).unwrap();
         let next = desk.work(&anna, || Ok(()));
         tokio::time::timeout(Duration::from_secs(60), next).await.unwrap().unwrap();
+    }
+
+    #[actix_web::test]
+    async fn who_waits_for_sites_keeps_a_place_and_nobody_waiting() {
+        let (desk, anna) = (Desk::new(), key("anna"));
+        let (say, said) = tokio::sync::oneshot::channel::<()>();
+        let mut asks = Box::pin(desk.ask(&anna, said, |said| Ok(said.is_ok())));
+        assert!(asks.as_mut().now_or_never().is_none());
+        let others = desk.work(&anna, || Ok(()));
+        tokio::time::timeout(Duration::from_secs(60), others).await.unwrap().unwrap();
+        assert_eq!(desk.line(&anna).places.available_permits(), PLACES - 1);
+        say.send(()).unwrap();
+        assert!(tokio::time::timeout(Duration::from_secs(60), asks).await.unwrap().unwrap());
+        assert_eq!(desk.line(&anna).places.available_permits(), PLACES);
     }
 }

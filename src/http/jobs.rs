@@ -202,7 +202,7 @@ const SHOWN_AT_ONCE: usize = 64;
 /// One that takes more of memory, too.
 const LARGE: Bytes = Bytes(256 << 10);
 
-fn is_large(job: &Job) -> bool {
+pub(super) fn is_large(job: &Job) -> bool {
     job.component_count() > SHOWN_AT_ONCE || job.spec.footprint() > LARGE
 }
 
@@ -301,7 +301,7 @@ pub(super) async fn explain(
     let page = ExplainPage { after, limit, ..ExplainPage::FIRST };
     let id = query::job_id(&id)?;
     find(&edge, &caller, id).await?;
-    let facts = edge.backend.ask_about(id).await?.ok_or_else(|| Failure::no_job(id))?;
+    let facts = edge.backend.ask_about(id, page).await?.ok_or_else(|| Failure::no_job(id))?;
     let backend = edge.backend.clone();
     let work = move || written(&backend.explain(facts, page)?);
     edge.desk.work(caller.name(), work).await.map(json)

@@ -107,7 +107,7 @@ pub(super) async fn logs(
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, asked.follow)?;
     let offset = asked.offset;
-    let order = ReadOrder { job: job.id, component, attempt, file, offset, limit: PIECE };
+    let order = ReadOrder { job: job.clone(), component, attempt, file, offset, limit: PIECE };
     if asked.follow {
         return follow(edge, caller, order);
     }
@@ -279,9 +279,13 @@ impl Followed {
 
     /// Whether the attempt may still print; waits for the first attempt.
     async fn may_grow(&mut self) -> Result<bool, Failure> {
-        let job = jobs::find(&self.edge, &self.caller, self.order.job).await?;
+        // What has ended stays as it is, and may have to be read from the store.
+        if !self.order.job.is_final() {
+            self.order.job = jobs::find(&self.edge, &self.caller, self.order.job.id).await?;
+        }
+        let job = &self.order.job;
         if self.order.attempt == Attempt(0) {
-            self.order.attempt = latest_attempt(&job, self.order.component);
+            self.order.attempt = latest_attempt(job, self.order.component);
         }
         let component = job.components.get(self.order.component.0 as usize);
         let ended = component.is_some_and(|component| {
@@ -334,7 +338,7 @@ pub(super) async fn output(
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
     let mut rest = asked.limit.unwrap_or(u64::MAX);
     let order = ReadOrder {
-        job: job.id,
+        job: job.clone(),
         component,
         attempt,
         file: Wanted::Output(path.clone()),
@@ -346,7 +350,7 @@ pub(super) async fn output(
     let first = edge.backend.read(&order).await;
     let first = match first {
         Err(refusal @ ApiRefusal::NotFound(_)) => {
-            let of = ListOrder { job: job.id, component, attempt, path: path.clone() };
+            let of = ListOrder { job: job.clone(), component, attempt, path: path.clone() };
             return Err(trees::instead_of_a_file(&edge, &job, &of, refusal).await);
         }
         first => first?,

@@ -7,12 +7,15 @@ use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
 use cospan_actors::api::command::Ask;
 use cospan_domain::acquire::ReservationWish;
 use cospan_domain::ids::JobId;
+use cospan_domain::job::state::Job;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 
+use super::backend::History;
 use super::body;
 use super::failure::{Answer, Failure};
 use super::gate::Caller;
-use super::jobs::{Filter, find};
+use super::jobs::{self, Filter, find};
 use super::orders::order_one;
 use super::query;
 use super::shared_reservations::now;
@@ -121,13 +124,25 @@ fn none(id: JobId) -> Failure {
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
     let id = query::job_id(&id)?;
     let job = find(&edge, &caller, id).await?;
-    let mut row = ReservationRow::of(&job).ok_or_else(|| none(id))?;
-    row.reservation.ranking = RankingReport::of(&job, |_| true);
-    let history = edge.backend.history(id).await?.unwrap_or_default();
-    let names = Names::of(&job);
+    if !jobs::is_large(&job) {
+        let history = edge.backend.history(id).await?.unwrap_or_default();
+        return Ok(HttpResponse::Ok().json(in_full(&job, &history)?));
+    }
+    let (backend, runtime) = (edge.backend.clone(), Handle::current());
+    let work = move || {
+        let history = runtime.block_on(backend.history(id))?.unwrap_or_default();
+        jobs::written(&in_full(&job, &history)?)
+    };
+    edge.desk.work(caller.name(), work).await.map(jobs::json)
+}
+
+fn in_full(job: &Job, history: &History) -> Result<ReservationRow, Failure> {
+    let mut row = ReservationRow::of(job).ok_or_else(|| none(job.id))?;
+    row.reservation.ranking = RankingReport::of(job, |_| true);
+    let names = Names::of(job);
     let events = history.events.iter().filter(|event| event.what.is_of_reservation());
     let events = events.map(|event| EventReport::of(event, &names)).collect();
-    Ok(HttpResponse::Ok().json(ReservationRow { events, ..row }))
+    Ok(ReservationRow { events, ..row })
 }
 
 /// Gives the reservations of a job back. The job stays, and is placed as others are.

@@ -4,12 +4,12 @@ use std::time::SystemTime;
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, get};
+use cospan_actors::api::StartsToCompute;
 use cospan_domain::ids::SiteName;
 use cospan_domain::reserve::{Parts, StartWindow};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use serde::Deserialize;
-use tokio::runtime::Handle;
 
 use super::failure::{Answer, Failure};
 use super::gate::Caller;
@@ -119,10 +119,8 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         }
     }
     edge.first_words().await;
-    let (window, backend, runtime) = (asked.window()?, edge.backend.clone(), Handle::current());
-    let work = move || {
-        let startable = runtime.block_on(backend.startable(site.as_ref(), &parts, window));
-        written(&SlotsReport::of(&startable, limit))
-    };
-    edge.desk.ask(caller.name(), work).await.map(json)
+    let (window, backend) = (asked.window()?, edge.backend.clone());
+    let told = async move { backend.startable(site.as_ref(), &parts, window).await };
+    let work = move |told: StartsToCompute| written(&SlotsReport::of(&told(), limit));
+    edge.desk.ask(caller.name(), told, work).await.map(json)
 }

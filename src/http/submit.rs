@@ -127,7 +127,8 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
         turn => turn,
     };
     caller.may_go_on(&edge)?;
-    let read = move || submissions(&edge, &caller, &body);
+    let reader = caller.clone();
+    let read = move || submissions(&edge, &reader, &body);
     let (submissions, origins) = match is_large {
         true => {
             let read = actix_web::rt::task::spawn_blocking(read).await;
@@ -137,6 +138,8 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
     };
     if submissions.iter().any(|submission| submission.spec.run.reservation.is_some()) {
         waiting_edge.first_words().await;
+        // That may have been long.
+        caller.may_go_on(&waiting_edge)?;
     }
     let command = ApiCommand { by, what: Ask::Submit(submissions) };
     let answer = match is_large {

@@ -53,7 +53,7 @@ pub(super) async fn tree(
     let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
-    let order = ListOrder { job: job.id, component, attempt, path: path.clone() };
+    let order = ListOrder { job: job.clone(), component, attempt, path: path.clone() };
     // Sites need long for large ones: as many are listed at a time as streams may be open.
     let _permit = edge.open_stream(&caller)?;
     let listing = match edge.backend.list(&order).await {

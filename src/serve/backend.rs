@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, FreeLater, SiteStanding, Startable,
+    ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, FreeLater, SiteStanding, StartsToCompute,
     Submission, View,
 };
 use cospan_actors::journal::Change as Committed;
@@ -27,6 +27,7 @@ use super::divided;
 use super::explained;
 use super::freshness;
 use super::last_words;
+use super::records;
 use super::sited;
 use crate::api::v1::explain::ExplainReport;
 use crate::api::v1::file::{FilePage, FileReport, ReplicaReport};
@@ -58,19 +59,17 @@ impl Served {
     }
 
     /// Where an attempt of a job ran, and what it is called there.
-    async fn attempt_at(
+    fn attempt_at(
         &self,
-        id: JobId,
+        job: &Job,
         component: ComponentIndex,
         attempt: Attempt,
     ) -> Result<(SiteName, Tag), ApiRefusal> {
-        let not_found = |text: String| ApiRefusal::NotFound(text);
-        let job = self.job(id).await?;
-        let job = job.ok_or_else(|| not_found(format!("there is no job {id}")))?;
         let state = job.components.get(component.0 as usize);
         let placed = state.and_then(|state| state.placement.as_ref());
         let site = placed.map(|placement| placement.site.clone()).ok_or_else(|| {
-            not_found(format!("component {component} of job {id} has run nowhere yet"))
+            let id = job.id;
+            ApiRefusal::NotFound(format!("component {component} of job {id} has run nowhere yet"))
         })?;
         Ok((site, job.tag_of(self.plane.instance(), component, attempt)))
     }
@@ -201,7 +200,7 @@ impl Backend for Served {
         site: Option<&SiteName>,
         parts: &Parts,
         window: StartWindow,
-    ) -> Startable {
+    ) -> StartsToCompute {
         self.plane.startable(site.map(std::slice::from_ref), parts, window).await
     }
 
@@ -224,24 +223,30 @@ impl Backend for Served {
     async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
         match self.find(id) {
             Some(job) => Ok(Some(job)),
-            None => super::records::archived(&**self.plane.store(), id),
-        }
-    }
-
-    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
-        match self.job(id).await? {
-            None => Ok(None),
-            Some(job) => {
-                let live = self.plane.view().jobs.contains_key(&id);
-                super::records::history(&**self.plane.store(), &job, live).map(Some)
+            None => {
+                let store = self.plane.store().clone();
+                records::apart(move || records::archived(&*store, id)).await
             }
         }
     }
 
-    async fn ask_about(&self, id: JobId) -> Result<Option<JobFacts>, ApiRefusal> {
+    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
+        let (store, is_live) = (self.plane.store().clone(), self.find(id).is_some());
+        records::apart(move || records::history(&*store, id, is_live)).await
+    }
+
+    async fn ask_about(
+        &self,
+        id: JobId,
+        page: ExplainPage,
+    ) -> Result<Option<JobFacts>, ApiRefusal> {
         let Some(job) = self.find(id) else { return Ok(None) };
+        // Each page says whether it backs off.
         let standing = self.plane.standing(id).await;
-        let last_words = last_words::of(&self.plane, &job).await;
+        let last_words = match page.after {
+            0 => last_words::of(&self.plane, &job).await,
+            _ => Vec::new(),
+        };
         Ok(Some(JobFacts { job, standing, last_words }))
     }
 
@@ -271,7 +276,7 @@ impl Backend for Served {
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {
-        let (site, tag) = self.attempt_at(what.job, what.component, what.attempt).await?;
+        let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
         let file = match &what.file {
             Wanted::Stdout => Readable::Log(tag, Stream::Stdout),
             Wanted::Stderr => Readable::Log(tag, Stream::Stderr),
@@ -284,7 +289,7 @@ impl Backend for Served {
     }
 
     async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
-        let (site, tag) = self.attempt_at(what.job, what.component, what.attempt).await?;
+        let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
         let listed = self.plane.list(&site, FilePlace::Output(tag, what.path.clone())).await;
         listed.map_err(|error| unread(&site, error))
     }
@@ -296,7 +301,7 @@ impl Backend for Served {
 
     async fn export(&self) -> Result<Pieces, ApiRefusal> {
         let (store, plane) = (self.plane.store().clone(), &self.plane);
-        Ok(super::records::export(store, plane.instance(), plane.epoch()))
+        Ok(records::export(store, plane.instance(), plane.epoch()))
     }
 
     fn subscribe(&self) -> Changes {

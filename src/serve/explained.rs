@@ -58,6 +58,7 @@ pub(super) fn report(
     let placed_by = job.placed_by.as_ref().filter(|_| job.is_placed());
     ExplainReport {
         job: job.id.0,
+        revision: Some(job.revision),
         summary: summary(job, explanation, standing),
         priority: None,
         policy: Some(placed_by.map_or(&explanation.policy, |by| &by.policy).to_string()),
@@ -189,6 +190,7 @@ pub(super) fn preview(
     let verdicts = verdicts::of_preview(explanation, page);
     ExplainReport {
         job: 0,
+        revision: None,
         summary: placement(explanation, None),
         priority: explanation.class.map(ClassReport::from),
         policy: Some(explanation.policy.to_string()),

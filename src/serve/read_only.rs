@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, Startable, Submission, View,
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, Startable, StartsToCompute, Submission, View,
 };
 use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::state::Job;
@@ -109,8 +109,8 @@ impl Backend for ReadOnly {
     }
 
     /// No site is asked.
-    async fn startable(&self, _: Option<&SiteName>, _: &Parts, _: StartWindow) -> Startable {
-        Startable::default()
+    async fn startable(&self, _: Option<&SiteName>, _: &Parts, _: StartWindow) -> StartsToCompute {
+        Box::new(Startable::default)
     }
 
     /// No site is asked.
@@ -130,22 +130,24 @@ impl Backend for ReadOnly {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
-        match records::live(&*self.opened.journal, id)? {
+        let store = self.opened.journal.clone();
+        records::apart(move || match records::live(&*store, id)? {
             Some(job) => Ok(Some(job)),
-            None => records::archived(&*self.opened.journal, id),
-        }
+            None => records::archived(&*store, id),
+        })
+        .await
     }
 
     async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
-        let store = &*self.opened.journal;
-        if let Some(job) = records::live(store, id)? {
-            return records::history(store, &job, true).map(Some);
-        }
-        let archived = records::archived(store, id)?;
-        archived.map(|job| records::history(store, &job, false)).transpose()
+        let store = self.opened.journal.clone();
+        records::apart(move || {
+            let is_live = records::live(&*store, id)?.is_some();
+            records::history(&*store, id, is_live)
+        })
+        .await
     }
 
-    async fn ask_about(&self, _: JobId) -> Result<Option<JobFacts>, ApiRefusal> {
+    async fn ask_about(&self, _: JobId, _: ExplainPage) -> Result<Option<JobFacts>, ApiRefusal> {
         self.refused()
     }
 

@@ -77,16 +77,28 @@ pub(super) fn live(store: &dyn Journal, id: JobId) -> Result<Option<Arc<Job>>, A
     Ok(job::read(store, id).map_err(unreadable)?.map(Arc::new))
 }
 
-/// A job's history, as far as it is kept; `live`: the job is not archived.
-pub(super) fn history(store: &dyn Journal, of: &Job, live: bool) -> Result<History, ApiRefusal> {
-    if !live {
-        let found = job::read_archived(store, of.id).map_err(unreadable)?;
-        let events = found.map(|archived| archived.events).unwrap_or_default();
-        return Ok(History { events, shortened: false });
+/// Reads the store apart from the threads that serve requests: it may be slow, and a job large.
+pub(super) async fn apart<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, ApiRefusal> + Send + 'static,
+) -> Result<T, ApiRefusal> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|error| Err(ApiRefusal::Conflict(format!("the store: {error}"))))
+}
+
+/// A job's history, as far as it is kept, if there is such a job; `is_live`: it is not archived.
+pub(super) fn history(
+    store: &dyn Journal,
+    id: JobId,
+    is_live: bool,
+) -> Result<Option<History>, ApiRefusal> {
+    if !is_live {
+        let found = job::read_archived(store, id).map_err(unreadable)?;
+        return Ok(found.map(|archived| History { events: archived.events, shortened: false }));
     }
-    let units = events::history(store, of.id).map_err(unreadable)?;
+    let units = events::history(store, id).map_err(unreadable)?;
     let shortened = units.first().is_some_and(|(revision, _)| *revision > 2);
-    Ok(History { events: units.into_iter().flat_map(|(_, events)| events).collect(), shortened })
+    let events = units.into_iter().flat_map(|(_, events)| events).collect();
+    Ok(Some(History { events, shortened }))
 }
 
 /// The whole store, as `store import` reads it: one moment of it, while its

@@ -28,6 +28,10 @@ pub struct Startable {
     pub together: Vec<CommonStarts>,
 }
 
+/// What could start when, once that is worked out from what the sites said, which takes long where
+/// they said much.
+pub type StartsToCompute = Box<dyn FnOnce() -> Startable + Send>;
+
 /// What a site says.
 #[derive(Debug, Clone)]
 pub enum SiteStarts {
@@ -91,7 +95,7 @@ impl ControlPlane {
         sites: Option<&[SiteName]>,
         parts: &Parts,
         window: StartWindow,
-    ) -> Startable {
+    ) -> StartsToCompute {
         let job = &self.shared().settings.job;
         let lead = job.reservation_lead;
         let none = DurationMs::ZERO;
@@ -105,17 +109,7 @@ impl ControlPlane {
         let asked = asked.filter(|name| sites.is_none_or(|sites| sites.contains(name)));
         let free = asked.map(|name| async move { (name.clone(), self.free(name, span).await) });
         let free: BTreeMap<SiteName, Free> = join_all(free).await.into_iter().collect();
-        let later = |window: StartWindow| window.later_by(lead);
-        let told = free
-            .iter()
-            .map(|(name, free)| (name.clone(), SiteStarts::of(free, &parts, reserved, later)));
-        let slots = free.iter().filter_map(|(name, free)| match free {
-            Free::Told(slots, until) => Some((name.clone(), known(slots, *until))),
-            Free::None | Free::Silent(_) => None,
-        });
-        let mut together = common_starts(&slots.collect(), &parts, reserved);
-        together.iter_mut().for_each(|starts| starts.window = later(starts.window));
-        Startable { sites: told.collect(), together }
+        Box::new(move || Startable::of(&free, &parts, reserved, lead))
     }
 
     /// What is free at a site from now on, for so long.
@@ -147,6 +141,28 @@ impl ControlPlane {
             },
             None => Free::Silent("it has not answered since the server was started".into()),
         }
+    }
+}
+
+impl Startable {
+    /// Starts so long after those that are reserved.
+    fn of(
+        free: &BTreeMap<SiteName, Free>,
+        parts: &Parts,
+        reserved: StartWindow,
+        lead: DurationMs,
+    ) -> Self {
+        let later = |window: StartWindow| window.later_by(lead);
+        let told = free
+            .iter()
+            .map(|(name, free)| (name.clone(), SiteStarts::of(free, parts, reserved, later)));
+        let slots = free.iter().filter_map(|(name, free)| match free {
+            Free::Told(slots, until) => Some((name.clone(), known(slots, *until))),
+            Free::None | Free::Silent(_) => None,
+        });
+        let mut together = common_starts(&slots.collect(), parts, reserved);
+        together.iter_mut().for_each(|starts| starts.window = later(starts.window));
+        Self { sites: told.collect(), together }
     }
 }
 

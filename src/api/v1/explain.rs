@@ -18,6 +18,10 @@ use super::ranking::RankingReport;
 pub struct ExplainReport {
     /// The job; 0 if it was only tried.
     pub job: u64,
+    /// How many changes of the job were recorded when this was worked out: pages with different
+    /// numbers tell of different states of it. Missing of a job that was only tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
     /// In one sentence.
     pub summary: String,
     /// The class that it would have; of a job that was only tried.
@@ -67,12 +71,13 @@ pub struct ExplainReport {
     /// What its failed components printed last as errors: the payloads' own words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_words: Vec<LastWordsReport>,
-    /// Where there are many verdicts, on the first page: all of them, also those of later pages,
-    /// those of one code together, the most frequent first.
+    /// On the first page, where it is not the only one or has more than 200 verdicts: all of them,
+    /// also those of later pages, those of one code together, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<VerdictGroup>,
-    /// What has to do with later components (verdicts, rankings, transfers) is missing here: ask
-    /// for it with this number as `after`. A dry run tells of the first ones only.
+    /// What has to do with later components (verdicts, rankings, transfers and what they would
+    /// cost) is missing here: ask for it with this number as `after`. A dry run tells of the first
+    /// ones only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }

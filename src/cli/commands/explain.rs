@@ -10,8 +10,9 @@ use crate::cli::args::Format;
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::{bold, columns, state};
+use crate::cli::out::{bold, columns, note, state, warning_word};
 use crate::cli::when::clock;
+use crate::client::{Client, ClientError};
 
 /// Says why jobs are where they are.
 pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, CliError> {
@@ -22,7 +23,7 @@ pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, Cli
     let is_for_people = context.out.format() == Format::Table;
     let explain = |id| match is_page || is_for_people {
         true => client.explain_page(id, after, limit),
-        false => client.explain_all(id),
+        false => whole(&client, id),
     };
     let reports: Vec<ExplainReport> = ids.into_iter().map(explain).collect::<Result<_, _>>()?;
     context.out.answer(&reports, |reports| {
@@ -30,6 +31,19 @@ pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, Cli
         texts.collect::<Vec<String>>().join("\n")
     })?;
     Ok(Exit::Done)
+}
+
+/// All pages of an explanation; says so if they are not of one state of the job.
+pub(super) fn whole(client: &Client, id: u64) -> Result<ExplainReport, ClientError> {
+    let all = client.explain_all(id)?;
+    if !all.held_still {
+        let warning = warning_word();
+        note(&format!(
+            "{warning}: job {id} changed each time while it was read: what is told of its first \
+             components may be of an earlier state than what is told of its last"
+        ));
+    }
+    Ok(all.report)
 }
 
 /// One explanation for people; a job that was only tried has no number.
@@ -90,7 +104,24 @@ fn told(report: &ExplainReport, each: bool) -> String {
         text.push('\n');
         text.push_str(&last_words::text(&report.last_words));
     }
+    text.push_str(&left_out(report));
     text
+}
+
+/// What is not told, and who tells it.
+fn left_out(report: &ExplainReport) -> String {
+    let Some(next) = report.next else { return String::new() };
+    let what = match next {
+        0 => "of its components nothing is told".into(),
+        next => format!("of components after the first {next} nothing is told"),
+    };
+    let what = format!("{what}: no verdict, no transfer and what keeps it, no ranking");
+    match report.job {
+        0 => format!("\n  {what}; sums are of all\n"),
+        job => {
+            format!("\n  more: cospan explain {job} --after {next}, or -o json for all; {what}\n")
+        }
+    }
 }
 
 /// What was found at the sites.
@@ -112,9 +143,6 @@ fn verdicts(report: &ExplainReport, each: bool) -> String {
         let rows: Vec<Vec<String>> = report.verdicts.iter().map(row).collect();
         text.push('\n');
         text.push_str(&columns(&["COMPONENT", "SITE", "", "CODE", "WHY"], &rows));
-    }
-    if let Some(next) = report.next.filter(|_| report.job > 0) {
-        text.push_str(&format!("  more: cospan explain {} --after {next}\n", report.job));
     }
     text
 }
@@ -226,12 +254,24 @@ mod tests {
     #[test]
     fn many_verdicts_are_summed_up_unless_each_is_wanted() {
         let summed_up = told(&report(5_000), false);
-        assert!(summed_up.lines().count() < 8, "{summed_up}");
+        assert!(summed_up.lines().count() < 10, "{summed_up}");
         assert!(summed_up.contains("197") && summed_up.contains("c0 at delft"), "{summed_up}");
         assert!(summed_up.contains("cospan explain 7 --limit"), "{summed_up}");
         let each = told(&report(25), true);
         assert!(each.contains("c24"), "{each}");
         assert!(each.contains("more: cospan explain 7 --after 25"), "{each}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_said_however_the_rest_is_told() {
+        for each in [false, true] {
+            let text = told(&report(5_000), each);
+            assert!(text.contains("after the first 25 nothing is told"), "{text}");
+            assert!(text.contains("--after 25, or -o json for all"), "{text}");
+            let tried = told(&ExplainReport { job: 0, ..report(5_000) }, each);
+            assert!(tried.contains("after the first 25 nothing is told"), "{tried}");
+            assert!(!tried.contains("--after"), "{tried}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::simulate::report::{MapPoint, virtual_map};
 /// Draws the sites as they are to a job.
 pub(crate) fn run(context: &mut Context, args: &MapArgs) -> Result<Exit, CliError> {
     let client = context.client()?;
-    let report = client.explain_all(context.resolve_one(&client, &args.id)?)?;
+    let report = super::explain::whole(&client, context.resolve_one(&client, &args.id)?)?;
     if report.bids.is_empty() {
         let policy = report.policy.as_deref().unwrap_or("none");
         return Err(CliError::usage(

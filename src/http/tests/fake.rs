@@ -9,8 +9,8 @@ use actix_web::web::Bytes;
 use async_trait::async_trait;
 use cospan_actors::api::command::{Ask, JobOutcome};
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, SiteStarts, Startable, Submission, SubmittedJob,
-    View,
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, SiteStarts, Startable, StartsToCompute,
+    Submission, SubmittedJob, View,
 };
 use cospan_domain::ids::{
     ComponentIndex, Digest, IdempotencyKey, JobId, KeyName, LogicalName, Seq, SiteName,
@@ -308,13 +308,13 @@ impl Backend for Fake {
         site: Option<&SiteName>,
         parts: &Parts,
         window: StartWindow,
-    ) -> Startable {
+    ) -> StartsToCompute {
         let starts = PossibleStarts { window, parts: parts.count };
         let delft = SiteStarts::Told { starts: vec![starts; 3], until: None };
         let told = [("delft", delft), ("leiden", SiteStarts::GrantsNone)];
         let told = told.map(|(name, said)| (name.parse::<SiteName>().unwrap(), said)).into_iter();
         let sites = told.filter(|(name, _)| site.is_none_or(|site| site == name)).collect();
-        Startable { sites, together: Vec::new() }
+        Box::new(|| Startable { sites, together: Vec::new() })
     }
 
     async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater {
@@ -338,7 +338,7 @@ impl Backend for Fake {
         Ok(Some(History { events, shortened: false }))
     }
 
-    async fn ask_about(&self, id: JobId) -> Result<Option<JobFacts>, ApiRefusal> {
+    async fn ask_about(&self, id: JobId, _: ExplainPage) -> Result<Option<JobFacts>, ApiRefusal> {
         let job = self.view.lock().unwrap().jobs.get(&id).cloned();
         Ok(job.map(|job| JobFacts { job, standing: None, last_words: Vec::new() }))
     }
@@ -360,7 +360,7 @@ impl Backend for Fake {
             Wanted::Output(path) => path.to_string(),
         };
         let contents = self.contents.lock().unwrap();
-        let key = (what.job, what.component, file);
+        let key = (what.job.id, what.component, file);
         let Some(bytes) = contents.get(&key) else {
             return Err(ApiRefusal::NotFound("there is no such file".into()));
         };
@@ -375,14 +375,14 @@ impl Backend for Fake {
         let below = format!("{}/", what.path);
         let files = contents
             .iter()
-            .filter(|((job, component, _), _)| (*job, *component) == (what.job, what.component));
+            .filter(|((job, component, _), _)| (*job, *component) == (what.job.id, what.component));
         let leaves: Vec<Leaf> = files
             .filter_map(|((.., path), bytes)| {
                 let kind = LeafKind::File { executable: false, size: bytes.len() as u64 };
                 Some(Leaf { path: path.strip_prefix(&below)?.into(), kind })
             })
             .collect();
-        let key = (what.job, what.component, what.path.to_string());
+        let key = (what.job.id, what.component, what.path.to_string());
         match (leaves.is_empty(), contents.contains_key(&key)) {
             (true, true) => Ok(None),
             (true, false) => Err(ApiRefusal::NotFound("there is no such file".into())),
