@@ -195,7 +195,7 @@ pub(super) async fn sites(
         if !roots::is_known(section, data) {
             match initialise().await {
                 Ok(()) => cospan_durable::replace(&heard_of, place.as_bytes()).map_err(unusable)?,
-                Err(error) if ssh.is_some() && is_passing(&error) => {
+                Err(error) if ssh.is_some() && error.is_passing() => {
                     warn!(site = %section.name, problem = %error, "not reached; trying again");
                     actix_web::rt::spawn(when_reached(initialise, heard_of, place));
                 }
@@ -220,7 +220,7 @@ async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
         let taken = tokio::time::timeout(TAKEN_WITHIN, take()).await;
         let late = || Err(SiteError::NotSent("no answer yet".to_owned()));
         match taken.unwrap_or_else(|_| late()) {
-            Err(problem) if is_passing(&problem) => {
+            Err(problem) if problem.is_passing() => {
                 warn!(%site, %problem, "not reached; its root is taken when it is");
                 Ok(())
             }
@@ -230,16 +230,6 @@ async fn take_far(sites: &[(SiteName, Initialise)]) -> Result<(), SiteError> {
     futures_util::future::try_join_all(taken).await.map(drop)
 }
 
-fn is_passing(error: &SiteError) -> bool {
-    matches!(
-        error,
-        SiteError::NotSent(_)
-            | SiteError::LockedOut(_)
-            | SiteError::OutOfOrder(_)
-            | SiteError::OutcomeUnknown(_)
-    )
-}
-
 /// Initialises a site that was not reached at first. Until then it has no directory, and
 /// whatever is asked of it is not done.
 async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) {
@@ -247,7 +237,7 @@ async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) 
         tokio::time::sleep(AGAIN).await;
         match initialise().await {
             Ok(()) => break,
-            Err(error) if is_passing(&error) => {}
+            Err(error) if error.is_passing() => {}
             Err(error) => {
                 return warn!(file = %heard_of.display(), problem = %error, "a site is refused");
             }

@@ -60,17 +60,6 @@ pub(super) fn destination(error: SiteError) -> Trouble {
     (CopyBlame::Destination, error.to_string())
 }
 
-/// Whether it may be otherwise when the connection is there again.
-pub(super) fn is_passing(error: &SiteError) -> bool {
-    matches!(
-        error,
-        SiteError::NotSent(_)
-            | SiteError::LockedOut(_)
-            | SiteError::OutOfOrder(_)
-            | SiteError::OutcomeUnknown(_)
-    )
-}
-
 /// Does something until it is done or certainly is not, or for too long.
 pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
     mut what: impl FnMut() -> F,
@@ -78,7 +67,7 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
     let started = Instant::now();
     loop {
         match what().await {
-            Err(error) if is_passing(&error) && started.elapsed() < PATIENCE => {
+            Err(error) if error.is_passing() && started.elapsed() < PATIENCE => {
                 tokio::time::sleep(PAUSE).await;
             }
             done => return done,
@@ -168,7 +157,7 @@ impl<D: TreeDestination> Push<D> {
             let known = arrived.saturating_sub(at) as usize;
             match self.to.put(&self.name, arrived, bytes[known..].to_vec()).await {
                 Ok(()) => arrived = ends,
-                Err(error) if is_passing(&error) && tried.elapsed() < PATIENCE => {
+                Err(error) if error.is_passing() && tried.elapsed() < PATIENCE => {
                     tokio::time::sleep(PAUSE).await;
                     let now = insist(|| self.to.arrived(&self.name)).await.map_err(destination)?;
                     if now < at || now > ends {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::listing::{Digester, LeafKind, Listing, Run};
 use super::push::{Destination, PATIENCE, PAUSE, Push, Trouble};
-use super::push::{destination, insist, is_passing, pace, source};
+use super::push::{destination, insist, pace, source};
 use crate::port::{CopyBlame, SiteError};
 
 /// How many bytes there are of each file that is there.
@@ -119,7 +119,7 @@ impl<D: TreeDestination> Push<D> {
                         (run.path, end)
                     }));
                 }
-                Err(error) if is_passing(&error) && tried.elapsed() < PATIENCE => {
+                Err(error) if error.is_passing() && tried.elapsed() < PATIENCE => {
                     tokio::time::sleep(PAUSE).await;
                     *there = self.begin(listing).await?;
                 }

@@ -29,3 +29,13 @@ pub enum SiteError {
     #[error("the site is full: {0}")]
     SiteFull(String),
 }
+
+impl SiteError {
+    /// Whether it may be otherwise when the connection is there again.
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::NotSent(_) | Self::LockedOut(_) | Self::OutOfOrder(_) | Self::OutcomeUnknown(_)
+        )
+    }
+}
