@@ -174,7 +174,7 @@ impl LocalSite {
         let shared = Shared {
             config,
             area,
-            ledger: Mutex::new(Ledger::new()),
+            ledger: Mutex::new(Ledger::default()),
             hold: Hold::default(),
             sweeper: Sweeper::default(),
             ending: Mutex::default(),

@@ -1,7 +1,6 @@
 //! One attempt that holds resources, as it was seen last.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use super::bell::Bell;
 use super::evidence::{self, Evidence};
 use super::process::Process;
 use super::root::{ATTEMPTS, LIVE, Root};
-use super::settle::{Remembered, WrapperEnd, kill_all, settle};
+use super::settle::{Remembered, WrapperEnd, kill_all, killed_for_memory, settle};
 use crate::port::{GateState, Observation};
 use crate::wrapper::parameters::{end, line};
 use crate::wrapper::state::complete_lines;
@@ -56,6 +55,8 @@ pub(super) struct Entry {
     seen_to: Option<Instant>,
     /// It was killed because its payload outran its wall time.
     overran: bool,
+    /// How many processes the machine had killed for want of memory when it was started or found.
+    killed_before: Option<u64>,
 }
 
 /// What is known of an attempt's wrapper.
@@ -94,6 +95,7 @@ impl Entry {
             without_process: None,
             seen_to: None,
             overran: false,
+            killed_before: killed_for_memory(),
         }
     }
 
@@ -194,10 +196,9 @@ impl Entry {
         tag: Tag,
         wrapper_ended: bool,
         thorough: bool,
-        memory_ran_out: impl FnOnce() -> bool,
     ) -> io::Result<Look> {
         if self.wrapper_ended(wrapper_ended)? {
-            let known = self.remembered(memory_ran_out)?;
+            let known = self.remembered()?;
             return settle(root, tag, known).map(|last| self.ended_as(last));
         }
         if !self.has_news(root, tag, thorough)? {
@@ -210,22 +211,29 @@ impl Entry {
     }
 
     /// What was seen of it, for whoever finds no last word.
-    fn remembered(&mut self, memory_ran_out: impl FnOnce() -> bool) -> io::Result<Remembered> {
+    fn remembered(&mut self) -> io::Result<Remembered> {
         let status = match &mut self.child {
             Some(child) => child.try_wait()?,
             None => None,
         };
-        let wrapper = status.map(|status| match status.signal() {
-            Some(_) => WrapperEnd::Killed,
-            None => WrapperEnd::Exited,
+        let wrapper = status.map(|status| match status.code() {
+            Some(code) => WrapperEnd::Exited(code),
+            None => WrapperEnd::Killed,
         });
+        let has_exited = matches!(wrapper, Some(WrapperEnd::Exited(_)));
         Ok(Remembered {
             witnessed: self.child.is_some() || matches!(self.wrapper, Wrapper::Known(_)),
             began: self.opened || matches!(self.seen, Observation::Begun(_)),
             wrapper,
-            memory_ran_out: wrapper != Some(WrapperEnd::Exited) && memory_ran_out(),
+            memory_ran_out: !has_exited && self.memory_ran_out(killed_for_memory()),
             overran: self.overran,
         })
+    }
+
+    /// Whether processes were killed for want of memory since it was started or found; where that
+    /// is not told, nothing is known of it.
+    fn memory_ran_out(&self, killed: Option<u64>) -> bool {
+        self.killed_before.zip(killed).is_some_and(|(before, now)| now > before)
     }
 
     fn ended_as(&mut self, last: Observation) -> Look {
@@ -343,5 +351,22 @@ impl Kept {
             _ => return None,
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_ran_out_counts_for_all_that_were_there_and_none_that_came_later() {
+        let entry = |before| Entry {
+            killed_before: before,
+            ..Entry::new(Resources::processors(1), DurationMs(1))
+        };
+        let (one, other, later) = (entry(Some(7)), entry(Some(7)), entry(Some(9)));
+        let ran_out = [&one, &other, &later].map(|entry| entry.memory_ran_out(Some(9)));
+        assert_eq!(ran_out, [true, true, false]);
+        assert!(!entry(None).memory_ran_out(Some(9)) && !one.memory_ran_out(None));
     }
 }

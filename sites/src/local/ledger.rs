@@ -17,7 +17,7 @@ use super::entry::{Entry, Look};
 use super::evidence::Evidence;
 use super::process::{self, Process};
 use super::root::{LIVE, Root, SPOOL};
-use super::settle::{find_wrapper, killed_for_memory};
+use super::settle::find_wrapper;
 use crate::clock;
 use crate::port::Observation;
 
@@ -39,18 +39,11 @@ pub(super) struct Ledger {
     swept: Option<Instant>,
     /// What was said of attempts that are over, and their files alone would not tell.
     pub(super) told: BTreeMap<Tag, Observation>,
-    /// How many processes the machine had killed for want of memory when that was asked last.
-    killed_for_memory: Option<u64>,
     /// State of the directory of entries when all in it were known.
     loaded: Option<Timestamp>,
 }
 
 impl Ledger {
-    /// Knows of none yet.
-    pub(super) fn new() -> Self {
-        Self { killed_for_memory: killed_for_memory(), ..Self::default() }
-    }
-
     /// What all entries hold.
     pub(super) fn held(&self) -> Resources {
         sum(self.holding())
@@ -90,12 +83,10 @@ impl Ledger {
         }
         self.attach(root);
         let ended = self.ended_wrappers();
-        let killed_before = &mut self.killed_for_memory;
         let mut result = Refreshed::default();
         for (&tag, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.in_flight) {
             let wrapper_ended = ended.contains(&tag);
-            let memory_ran_out = || has_grown(killed_before, killed_for_memory());
-            match entry.look(root, tag, wrapper_ended, thorough, memory_ran_out) {
+            match entry.look(root, tag, wrapper_ended, thorough) {
                 Ok(Look::Same) => {}
                 Ok(Look::Changed) => result.changed = true,
                 Ok(Look::Ended(last)) => {
@@ -209,12 +200,6 @@ impl Ledger {
             }
         }
     }
-}
-
-/// Whether a count has grown since it was looked at last; the first look tells nothing.
-fn has_grown(before: &mut Option<u64>, now: Option<u64>) -> bool {
-    let last = std::mem::replace(before, now);
-    last.zip(now).is_some_and(|(last, now)| now > last)
 }
 
 fn sum<'a>(entries: impl Iterator<Item = &'a Entry>) -> Resources {

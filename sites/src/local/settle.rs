@@ -11,13 +11,16 @@ use super::entry::Wrapper;
 use super::evidence::{self, Evidence};
 use super::process::{self, Process};
 use super::root::{ATTEMPTS, Root, SPOOL};
-use crate::port::{EndedBySite, Observation};
+use crate::port::{EndedBySite, GateState, Observation};
 use crate::verdict::{Left, Word, verdict};
 use crate::wrapper::evidence::observed;
 use crate::wrapper::parameters::{end, line};
 
 /// How long killed processes get to vanish before the next look.
 const DEATH_AWAITED: Duration = Duration::from_millis(200);
+
+/// By this code a wrapper says that it could not write what it was to write.
+const COULD_NOT_WRITE: i32 = 74;
 
 /// The wrapper that wrote `ready`; `None` if there is none (yet).
 pub(super) fn find_wrapper(root: &Root, tag: Tag) -> io::Result<Option<Wrapper>> {
@@ -44,11 +47,7 @@ pub(super) fn settle(root: &Root, tag: Tag, known: Remembered) -> io::Result<Obs
         return Ok(Observation::Unknown("its processes were killed and are not gone yet".into()));
     }
     match Evidence::collect(root, tag)? {
-        Some(evidence) => {
-            let left = known.corrected(evidence.left());
-            let verdict = verdict(known.word(&evidence), left, true);
-            Ok(observed(verdict, Some(&evidence), || known.said().to_owned()))
-        }
+        Some(evidence) => Ok(known.judge(evidence)),
         // Whoever had it removed while the root is well ran in it.
         None if known.began && root.exists(ATTEMPTS)? => Ok(Observation::Ended {
             began: true,
@@ -84,31 +83,53 @@ pub(super) struct Remembered {
 pub(super) enum WrapperEnd {
     /// A signal ended it.
     Killed,
-    /// It ended by itself.
-    Exited,
+    /// It ended by itself, with this code.
+    Exited(i32),
 }
 
 impl Remembered {
-    /// One that was killed wrote no more, whatever is found in its name.
-    fn corrected(self, left: Left) -> Left {
-        match left {
-            Left::AtGate | Left::Trouble
-                if self.began && self.wrapper == Some(WrapperEnd::Killed) =>
+    /// What it means that files say no last word.
+    fn judge(self, mut evidence: Evidence) -> Observation {
+        evidence.perhaps_begun |= self.may_have_lost_begun(&evidence);
+        let verdict = verdict(self.word(), self.left(&evidence), true);
+        observed(verdict, Some(&evidence), || self.said().to_owned())
+    }
+
+    /// After a power cut a gate may be open and `begun` lost, which is not synced.
+    fn may_have_lost_begun(self, evidence: &Evidence) -> bool {
+        let boot = evidence.ready.as_ref().map(|(ready, _)| ready.boot.as_str());
+        let was_restarted = boot.is_some_and(|boot| boot != process::boot_id());
+        let is_open = matches!(evidence.decision, Some((GateState::Opened, _)));
+        !self.witnessed && was_restarted && is_open
+    }
+
+    /// What is left, by what was seen: files can be another's.
+    fn left(self, evidence: &Evidence) -> Left {
+        let is_open = self.began || matches!(evidence.decision, Some((GateState::Opened, _)));
+        match (evidence.left(), self.wrapper) {
+            // One that was killed wrote no more, whatever is found in its name.
+            (Left::AtGate | Left::Trouble, Some(WrapperEnd::Killed)) if self.began => Left::Begun,
+            // One that ends well wrote its last word: into another directory than this.
+            (Left::AtGate | Left::Trouble | Left::Begun, Some(WrapperEnd::Exited(0)))
+                if is_open =>
             {
-                Left::Begun
+                Left::Spoiled
             }
-            left => left,
+            // Its gate was opened because `ready` was there.
+            (Left::AtGate | Left::Begun, Some(WrapperEnd::Exited(_)))
+                if self.began && evidence.ready.is_none() =>
+            {
+                Left::Spoiled
+            }
+            (left, _) => left,
         }
     }
 
     /// What a batch system would say of it: whether this machine is well.
-    fn word(self, evidence: &Evidence) -> Word {
-        let boot = evidence.ready.as_ref().map(|(ready, _)| ready.boot.as_str());
-        let was_restarted = boot.is_some_and(|boot| boot != process::boot_id());
-        // A wrapper that ended by itself without a last word could not write it, and which of all
-        // processes a machine without memory killed is not known.
-        let could_not_write = self.wrapper == Some(WrapperEnd::Exited);
-        let is_known = self.witnessed && !was_restarted && !could_not_write && !self.memory_ran_out;
+    fn word(self) -> Word {
+        let could_not_write = self.wrapper == Some(WrapperEnd::Exited(COULD_NOT_WRITE));
+        // Which of all processes a machine without memory killed is not known.
+        let is_known = self.witnessed && !could_not_write && !self.memory_ran_out;
         if is_known || self.overran { Word::Completed } else { Word::Forgotten }
     }
 
@@ -118,8 +139,11 @@ impl Remembered {
                 "it ran on after its wall time, and its wrapper, stopped or hung, did not end it"
             }
             _ if self.memory_ran_out => "this machine ran out of memory; its wrapper is gone",
-            Some(WrapperEnd::Exited) => "its wrapper could not write how it ended",
-            Some(WrapperEnd::Killed) | None => "its wrapper was killed or crashed",
+            Some(WrapperEnd::Exited(0)) => "its directory was exchanged while its payload ran",
+            Some(WrapperEnd::Exited(COULD_NOT_WRITE)) => "its wrapper could not write how it ended",
+            Some(WrapperEnd::Exited(_) | WrapperEnd::Killed) | None => {
+                "its wrapper was killed or crashed"
+            }
         }
     }
 }
@@ -173,5 +197,57 @@ pub(super) fn kill_all(root: &Root, tag: Tag) -> io::Result<usize> {
             return Ok(left.len());
         }
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::units::Timestamp;
+
+    use super::*;
+    use crate::wrapper::state::{ProcessName, Ready};
+
+    fn at_open_gate(boot: &str) -> Evidence {
+        let wrapper = ProcessName { pid: 12, start: 34 };
+        let (host, boot) = ("n1".to_owned(), boot.to_owned());
+        let ready = Ready { host, wrapper, boot, job: None, nodes: None };
+        Evidence {
+            ready: Some((ready, Timestamp(1))),
+            decision: Some((GateState::Opened, Timestamp(2))),
+            ..Evidence::default()
+        }
+    }
+
+    fn ended(code: i32) -> Remembered {
+        let wrapper = Some(WrapperEnd::Exited(code));
+        Remembered { witnessed: true, began: true, wrapper, ..Remembered::default() }
+    }
+
+    #[test]
+    fn what_a_restart_of_the_machine_found_behind_an_open_gate_may_have_begun() {
+        let began = |seen| match seen {
+            Observation::Vanished { began, .. } => began,
+            seen => panic!("{seen:?}"),
+        };
+        assert!(began(Remembered::default().judge(at_open_gate("another"))));
+        let shut = Evidence { decision: None, ..at_open_gate("another") };
+        assert!(!began(Remembered::default().judge(shut)));
+        assert!(!began(Remembered::default().judge(at_open_gate(process::boot_id()))));
+    }
+
+    #[test]
+    fn only_a_wrapper_that_says_so_could_not_write_how_it_ended() {
+        let why = |known: Remembered, evidence| match known.judge(evidence) {
+            Observation::Ended { why, .. } => Some(why),
+            Observation::Vanished { .. } => None,
+            seen => panic!("{seen:?}"),
+        };
+        let begun = || Evidence { perhaps_begun: true, ..at_open_gate("b") };
+        assert_eq!(why(ended(COULD_NOT_WRITE), begun()), None);
+        assert_eq!(why(ended(2), begun()), Some(EndedBySite::WrapperKilled));
+        assert_eq!(why(ended(0), begun()), Some(EndedBySite::Spoiled));
+        // Another directory is in the place of its own.
+        let none = || Evidence::default();
+        assert_eq!(why(ended(COULD_NOT_WRITE), none()), Some(EndedBySite::Spoiled));
     }
 }

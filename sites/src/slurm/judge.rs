@@ -284,6 +284,16 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_a_payload_made_look_unwritten_is_no_error_of_its_site() {
+        let evidence = Evidence { perhaps_begun: true, is_cut: true, ..of_job("5") };
+        let failed = job("FAILED", "NonZeroExitCode");
+        let ended = judge(known(Some(&failed), Some(&evidence)));
+        assert_eq!(why(&ended), Some((true, EndedBySite::WrapperKilled)));
+        let forgotten = judge(known(None, Some(&evidence)));
+        assert!(matches!(forgotten, Observation::Vanished { began: true, .. }), "{forgotten:?}");
+    }
+
+    #[test]
     fn a_detail_has_the_words_of_both() {
         let job = job("FAILED", "NonZeroExitCode");
         let evidence = Evidence { trouble: Some("no disk".to_owned()), ..of_job("5") };

@@ -63,8 +63,8 @@ impl Evidence {
         let begun_at = read(tag, begun, state::begun);
         let why = read(tag, trouble, state::trouble).map(|(why, _)| why);
         Ok(Self {
-            // No wrapper has trouble to start what has begun.
-            spoiled: replaced || forged || (why.is_some() && begun_at.is_some()),
+            // No wrapper has trouble to start what has begun, however little of `begun` there is.
+            spoiled: replaced || forged || (why.is_some() && perhaps_begun),
             is_cut,
             ready: read(tag, ready, state::ready),
             decision: read(tag, decision, decided),
@@ -87,8 +87,10 @@ impl Evidence {
             Some((ExitCause::TooLate, _)) => Left::TooLate,
             None if matches!(self.decision, Some((GateState::Voided, _))) => Left::Void,
             None if self.spoiled => Left::Spoiled,
-            None if self.trouble.is_some() || self.is_cut => Left::Trouble,
+            None if self.trouble.is_some() => Left::Trouble,
+            // Also of one that could not write how it ended: its payload can make that look so.
             None if self.perhaps_begun => Left::Begun,
+            None if self.is_cut => Left::Trouble,
             None => Left::AtGate,
         }
     }

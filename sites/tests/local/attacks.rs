@@ -161,6 +161,14 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
             EndedBySite::WrapperKilled,
         ),
         (": > ../exit; kill -KILL $PPID; sleep 300", EndedBySite::WrapperKilled),
+        (
+            "sed 's/^boot .*/boot another/' ../ready > new; mv new ../ready; kill -KILL $PPID; sleep 300",
+            EndedBySite::WrapperKilled,
+        ),
+        (
+            "mv $COSPAN_ATTEMPT_DIR ../../../away; mkdir $COSPAN_ATTEMPT_DIR; exit 1",
+            EndedBySite::Spoiled,
+        ),
         (&forges, EndedBySite::Spoiled),
         ("rm -rf $COSPAN_ATTEMPT_DIR; kill -KILL $PPID; sleep 300", EndedBySite::Spoiled),
         ("rm -rf $COSPAN_ATTEMPT_DIR; exit 1", EndedBySite::Spoiled),
