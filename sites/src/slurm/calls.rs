@@ -205,13 +205,15 @@ impl SlurmSite {
     pub(super) async fn end(&self, tag: Tag) -> Result<(), SiteError> {
         // After its grace the wrapper has said its last word, or never will.
         let patience = Duration::from_millis(self.grace().await?.0) + FILES_SETTLE;
-        let told = lasts(&mut self.told_to_end(), tag, true);
+        let told = self.told_to_end().get(&tag).map(|since| since.elapsed());
         let how = if told.is_some_and(|told| told > patience) { "late" } else { "gently" };
         let (name, nonce) = (tag.to_string(), nonce());
         let words = ["cancel", &name, how, &nonce];
         let answer = self.agent.ask(&words, self.void(tag)).await;
         self.forget_queue();
         answer?;
+        // Before this nobody may have heard of it, and its grace has not begun.
+        lasts(&mut self.told_to_end(), tag, true);
         Ok(())
     }
 

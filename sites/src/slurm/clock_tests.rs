@@ -10,7 +10,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::cancels_tests;
 use super::polls_tests::{WRITTEN_S, files, job, look, seen, site};
 use crate::contract::tag;
-use crate::port::{Attempts, Begun, Gate, GateDecision, GateState, Go, Observation};
+use crate::port::{Attempts, Begun, Gate, GateDecision, GateState, Go, Observation, SiteError};
 
 const HOUR_S: i64 = 3_600;
 /// By so much clocks are set, also to a time before everything that was written.
@@ -114,4 +114,18 @@ async fn a_clock_that_is_set_between_two_cancels_takes_no_payload_its_grace() {
     let told = std::fs::read_to_string(bin.join("scancelled")).unwrap();
     assert_eq!(told.lines().count(), 2);
     assert!(told.lines().all(|line| line.contains("--signal=TERM")), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_never_arrived_takes_no_payload_its_grace() {
+    let (cluster, site) = site();
+    cluster.say(|said| said.away = true);
+    assert!(matches!(site.cancel(tag(1), None).await, Err(SiteError::NotSent(_))));
+    cluster.say(|said| said.away = false);
+    for how in ["gently", "late"] {
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        cluster.asked();
+        site.cancel(tag(1), None).await.unwrap();
+        assert_eq!(cluster.asked(), [format!("cancel {how}")]);
+    }
 }

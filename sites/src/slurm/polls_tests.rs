@@ -29,11 +29,13 @@ pub(super) struct Said {
     accounts: String,
     /// Slurm does not answer.
     pub(super) frozen: bool,
+    /// Cancels do not arrive.
+    pub(super) away: bool,
     /// Something else has a turn before it answers.
     slow: bool,
     /// Its clock was set by so many seconds.
     pub(super) set_s: i64,
-    /// What of Slurm each status asked for.
+    /// What of Slurm each status asked for, and cancels.
     asked: Vec<String>,
 }
 
@@ -43,7 +45,7 @@ impl Cluster {
     }
 
     /// What was asked since the last time.
-    fn asked(&self) -> Vec<String> {
+    pub(super) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().asked)
     }
 }
@@ -69,6 +71,8 @@ impl Exec for Cluster {
                 answer += "nodes gpu|2|8|64000|gpu:a100:4|(null)\n";
             }
             "submit" => answer += "number 9\n",
+            "cancel" if said.away => return Err(ExecError::NotStarted("no way there".to_owned())),
+            "cancel" => said.asked.push(format!("cancel {}", words[2])),
             "accounts" => {
                 said.asked.push(words.join(" "));
                 answer += &said.accounts;
