@@ -41,6 +41,10 @@ pub struct SiteReport {
     pub silent_since: Option<Timestamp>,
     /// It was reached, and is not as it must be: `trouble` says why.
     pub out_of_order: bool,
+    /// When it last told of our attempts although it was out of order.
+    pub told_at: Option<Timestamp>,
+    /// It did so when it was last asked.
+    pub tells: bool,
 }
 
 /// What a site said of our attempts there.
@@ -108,6 +112,8 @@ impl Default for SiteReport {
             obtainable: Arc::default(),
             silent_since: None,
             out_of_order: false,
+            told_at: None,
+            tells: false,
         }
     }
 }
@@ -300,7 +306,7 @@ impl LiveState {
         Some(if none_left { Left::None(states.collect()) } else { Left::Some })
     }
 
-    /// Jobs of these owners stay away from a site, or did lately; tells whether that is new.
+    /// Jobs of these owners stay away from a site; tells whether that is new.
     pub fn note_suspects(&self, site: &SiteName, owners: BTreeSet<KeyName>) -> bool {
         let mut suspects = lock(&self.suspects);
         let before = match owners.is_empty() {
@@ -310,7 +316,7 @@ impl LiveState {
         before.unwrap_or_default() != owners
     }
 
-    /// Whether jobs of this owner stay away from any site, or did lately.
+    /// Whether jobs of this owner stay away from any site.
     pub fn is_suspect(&self, owner: &KeyName) -> bool {
         lock(&self.suspects).values().any(|owners| owners.contains(owner))
     }

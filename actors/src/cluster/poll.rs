@@ -251,7 +251,13 @@ impl Cluster {
             self.report.describe(description);
         }
         self.half_silent = polled.status.as_ref().is_ok_and(|status| status.silence.is_some());
-        let concerned = match polled.status {
+        let told_before = self.report.tells;
+        let whole = polled.status.as_ref().is_ok_and(|status| status.silence.is_none());
+        self.report.tells = whole && self.site.trouble().is_some();
+        if self.report.tells {
+            self.report.told_at = Some(polled.asked_at);
+        }
+        let mut concerned = match polled.status {
             Ok(SiteStatus { silence: Some(silence), attempts, site_clock, .. }) => {
                 let read = site_clock.unwrap_or(polled.answered_at);
                 let clock = ClockSkew::between(read, polled.answered_at);
@@ -277,6 +283,10 @@ impl Cluster {
             }
             Err(error) => self.failed(&error, now),
         };
+        // Silent from now on only, it is waited for from now on.
+        if told_before && !self.report.tells && !self.contact.contact().is_answering() {
+            concerned.extend(self.jobs_here());
+        }
         self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
         if self.shared.live.fresh_given(&self.name, polled.asked_at) {
             self.shared.actors.claimer.look(&());

@@ -224,8 +224,10 @@ fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
         return Vec::new();
     }
     let since = |component: &Component| {
-        let site = &component.placement.as_ref()?.site;
-        shared.live.site(site)?.contact.unreachable_since()
+        let report = shared.live.site(&component.placement.as_ref()?.site)?;
+        let since = report.contact.unreachable_since()?;
+        // One that takes nothing new and tells what runs there is not silent, nor was it then.
+        (!report.tells).then(|| since.max(report.told_at.unwrap_or_default()))
     };
     job.indexed().filter_map(|(index, component)| Some((index, since(component)?))).collect()
 }

@@ -143,3 +143,31 @@ fn an_output_whose_name_another_key_took_ends_its_job() {
         assert!(reason.contains("the name \"result\" is that of another key's file"), "{reason}");
     });
 }
+
+#[test]
+fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        world.at("Leiden").inside().trouble = Some("no space left on device");
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        let report = |world: &World| world.shared.live.site(&site("Leiden")).expect("a report");
+        let tells = |world: &World| report(world).contact.unreachable_since().is_some();
+        world.until("nothing new goes there", tells).await;
+        tokio::time::sleep(Duration::from_millis(2 * PATIENCE.0)).await;
+        let running = running_at("Leiden");
+        let since = Timestamp(2);
+        let collecting = Job { phase: Phase::Collecting { since }, ..running.clone() };
+        for job in [&running, &collecting] {
+            let external = external_state(&world.shared, job);
+            assert_eq!(external.unreachable, [], "it tells what runs there");
+        }
+        world.at("Leiden").inside().up = false;
+        world.until("it tells nothing any more", |world| !report(world).tells).await;
+        assert_eq!(looks(&world.shared, &running), [], "it is silent since just now");
+        tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
+        let is_given_up = |event: &Happened| matches!(event, Happened::RoundAborted { .. });
+        assert!(looks(&world.shared, &running).iter().any(is_given_up));
+    });
+}
