@@ -151,7 +151,8 @@ impl Cluster {
     /// less than setting it anew whenever that time moves away.
     pub(super) fn set_wake(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
         if self.record_due.is_some_and(|due| due <= now) {
-            // A breaker, a window or an override may be over.
+            // A breaker, a window, an override or somebody's staying away may be over.
+            self.note_suspects(self.record.state());
             self.shared.actors.co_allocator.look(&());
             self.show_state();
         }

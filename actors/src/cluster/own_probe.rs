@@ -39,6 +39,8 @@ pub(super) struct Sent {
     next_at: Timestamp,
     /// The latest that was submitted, or perhaps was.
     submitted: Option<Attempt>,
+    /// Since when its site can be asked, as far as we were here to see it.
+    reached_since: Option<Timestamp>,
 }
 
 /// What a step brought.
@@ -66,18 +68,18 @@ impl Cluster {
         }
         let Some(probe) = self.record.state().own_probe.clone() else { return };
         let now = self.now();
-        if now >= probe.given_up_at() {
-            let why = format!("it told nothing for {OWN_PROBE_PATIENCE}");
-            return self.own_probe_over(&probe, ProbeOutcome::Inconclusive, why, ctx);
+        if !self.reaches_for_probe() {
+            // Nobody can tell how long it takes meanwhile.
+            self.sent.reached_since = None;
+            return;
         }
-        if now < self.sent.next_at
-            || !self.contact.contact().is_answering()
-            || self.shared.live.isolated()
-        {
+        let reached_since = *self.sent.reached_since.get_or_insert(now);
+        if now < self.sent.next_at {
             return;
         }
         self.sent.busy = true;
-        let step = self.step_of(&probe, now);
+        let ends = probe.given_up_at().max(reached_since + OWN_PROBE_PATIENCE);
+        let step = Step { is_last: now >= ends, ..self.step_of(&probe, now) };
         let (permits, site) = (self.calls.clone(), self.site.clone());
         let metrics = self.shared.metrics.clone();
         let taken = async move {
@@ -87,6 +89,10 @@ impl Cluster {
         ctx.spawn(taken.into_actor(self).map(move |told, this, ctx| {
             this.sent.busy = false;
             match told {
+                Told::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
+                    // What cannot be reached may be well.
+                    return this.own_probe_over(&probe, ProbeOutcome::Inconclusive, why, ctx);
+                }
                 Told::Over(outcome, why) => return this.own_probe_over(&probe, outcome, why, ctx),
                 Told::NotYet => {}
                 Told::Nothing => {
@@ -102,12 +108,17 @@ impl Cluster {
         }));
     }
 
+    fn reaches_for_probe(&self) -> bool {
+        self.contact.contact().is_answering() && !self.shared.live.isolated()
+    }
+
     fn step_of(&self, probe: &OwnProbe, now: Timestamp) -> Step {
         Step {
             tag: probe.tag(self.shared.instance, &self.name),
             site: self.name.clone(),
             epoch: self.shared.epoch,
             is_submitted: self.sent.submitted == Some(probe.number),
+            is_last: false,
             now,
             start_by: now + self.report.observed.clock + self.shared.settings.job.go_grace,
         }
@@ -140,6 +151,8 @@ struct Step {
     site: SiteName,
     epoch: Epoch,
     is_submitted: bool,
+    /// It is given up unless it has told something by now.
+    is_last: bool,
     now: Timestamp,
     start_by: Timestamp,
 }
@@ -149,25 +162,38 @@ impl Step {
         let count = |kind: CallKind, outcome| {
             metrics.site_calls.with_label_values(&[kind.as_str(), outcome]).inc();
         };
-        if !self.is_submitted {
+        if !self.is_submitted && !self.is_last {
             let submitted = site.submit(&self.order()).await;
             count(CallKind::Submit, outcome_label(&submitted));
             match submitted {
                 // Whether it was is seen by its tag.
                 Ok(_) | Err(SiteError::OutcomeUnknown(_)) => {}
                 Err(
-                    SiteError::SiteFull(_) | SiteError::LockedOut(_) | SiteError::OutOfOrder(_),
+                    SiteError::SiteFull(_)
+                    | SiteError::LockedOut(_)
+                    | SiteError::OutOfOrder(_)
+                    | SiteError::NotSent(_),
                 ) => return Told::NotYet,
                 Err(SiteError::Unfit(why)) => return Told::Over(ProbeOutcome::Inconclusive, why),
-                Err(SiteError::Refused(why) | SiteError::NotSent(why)) => {
-                    return Told::Over(ProbeOutcome::Failed, why);
-                }
+                Err(SiteError::Refused(why)) => return Told::Over(ProbeOutcome::Failed, why),
             }
         }
         let status = site.status(&[self.tag]).await;
         count(CallKind::Status, outcome_label(&status));
-        let Ok(mut status) = status else { return Told::Nothing };
-        match status.attempts.remove(&self.tag) {
+        let Ok(mut status) = status else {
+            return if self.is_last { Told::NotYet } else { Told::Nothing };
+        };
+        let seen = status.attempts.remove(&self.tag);
+        if self.is_last {
+            return match seen.map(judge) {
+                Some(over @ Told::Over(..)) => over,
+                _ => {
+                    let why = format!("it told nothing for {OWN_PROBE_PATIENCE}");
+                    Told::Over(ProbeOutcome::Inconclusive, why)
+                }
+            };
+        }
+        match seen {
             Some(Observation::Ready(at_gate)) => {
                 let go = GateDecision::Go(self.go(&at_gate.host));
                 let decided = site.decide_gate(self.tag, &go).await;

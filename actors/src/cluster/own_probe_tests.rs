@@ -1,9 +1,11 @@
 //! Errors that are all of one user's jobs, with sites in memory.
 
+use std::time::Duration;
+
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName};
 use cospan_domain::placement::Acceptance;
 use cospan_domain::site::failure::FailureClass;
-use cospan_domain::site::owners::{Ban, OWN_PROBE_JOB};
+use cospan_domain::site::owners::{Ban, OWN_PROBE_JOB, OWN_PROBE_PATIENCE};
 use cospan_domain::site::state::{AttemptId, Breaker, NotificationKind, SiteRecord};
 
 use crate::cluster::{AskAdmission, Charge};
@@ -60,8 +62,10 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
         assert_eq!(seen.acceptance, Acceptance::Open);
         assert!(seen.ban_of(Some(&key("mallory"))).is_some());
         assert!(world.shared.live.is_suspect(&key("mallory")));
-        let told = world.shared.metrics.own_probes.with_label_values(&["succeeded"]).get();
-        assert_eq!(told, 1);
+        assert_eq!(told(&world, "succeeded"), 1);
+        let is_suspect = |world: &World| world.shared.live.is_suspect(&key("mallory"));
+        world.until("nobody is suspect any more", |world| !is_suspect(world)).await;
+        assert_eq!(record(&world).ban_of(&key("mallory"), world.shared.clock.now()), None);
     });
 }
 
@@ -99,8 +103,59 @@ fn a_probe_waits_for_a_site_that_does_not_answer() {
         accuse(&world).await;
         assert!(record(&world).own_probe.is_some());
         assert_eq!(record(&world).breaker, Breaker::Closed, "unknown is not failed");
+        tokio::time::sleep(Duration::from_millis(2 * OWN_PROBE_PATIENCE.0)).await;
+        assert!(record(&world).own_probe.is_some(), "it could not even be sent");
         world.at("Leiden").inside().hanging = false;
         world.until("the probe is back", |world| record(world).own_probe.is_none()).await;
         assert_eq!(record(&world).breaker, Breaker::Closed);
+        assert_eq!(told(&world, "succeeded"), 1);
+    });
+}
+
+fn told(world: &World, how: &str) -> u64 {
+    world.shared.metrics.own_probes.with_label_values(&[how]).get()
+}
+
+#[test]
+fn a_probe_that_was_not_sent_is_sent_again() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        world.at("Leiden").inside().runs = true;
+        world.at("Leiden").inside().unsent = 2;
+        accuse(&world).await;
+        world.until("the probe is back", |world| record(world).own_probe.is_none()).await;
+        assert_eq!((record(&world).breaker, told(&world, "succeeded")), (Breaker::Closed, 1));
+    });
+}
+
+#[test]
+fn a_probe_that_fails_when_its_site_does_not_answer_tells_nothing() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        world.at("Leiden").inside().submit_time = Duration::from_secs(1_000);
+        accuse(&world).await;
+        world.at("Leiden").inside().hanging = true;
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        let contact = |w: &World| w.shared.live.site(&site("Leiden")).expect("a report").contact;
+        world.until("it does not answer", |world| !contact(world).is_answering()).await;
+        assert!(record(&world).own_probe.is_some(), "it is being submitted");
+        world.until("it is refused", |world| record(world).own_probe.is_none()).await;
+        assert_eq!((record(&world).breaker, told(&world, "inconclusive")), (Breaker::Closed, 1));
+    });
+}
+
+#[test]
+fn what_a_probe_that_is_given_up_has_told_by_then_counts() {
+    paused(|| async {
+        let world = World::new(&["Delft", "Leiden"]);
+        world.settle().await;
+        world.at("Leiden").inside().runs = true;
+        world.at("Leiden").inside().submit_time = Duration::from_millis(OWN_PROBE_PATIENCE.0);
+        accuse(&world).await;
+        world.until("the probe is back", |world| record(world).own_probe.is_none()).await;
+        assert_eq!((record(&world).breaker, told(&world, "succeeded")), (Breaker::Closed, 1));
     });
 }

@@ -85,11 +85,9 @@ impl Cluster {
         PerMillion((self.shared.chance.draw(Purpose::Jitter) % 1_000_000) as u32)
     }
 
-    /// Owners whose jobs stay away from here ask sites under their own names from then on.
+    /// Owners whose jobs stay away from here ask sites under their own names until they may come.
     pub(super) fn note_suspects(&self, record: &SiteRecord) {
-        let probed = record.own_probe.iter().map(|probe| &probe.owner);
-        let kept_off = record.kept_off.iter().map(|kept_off| &kept_off.owner);
-        let suspects = probed.chain(kept_off).cloned().collect();
+        let suspects = record.bans(self.now()).map(|(owner, _)| owner.clone()).collect();
         if self.shared.live.note_suspects(&self.name, suspects) {
             self.shared.live.note_change();
             self.shared.actors.co_allocator.look(&());

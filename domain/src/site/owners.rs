@@ -101,8 +101,12 @@ impl std::fmt::Display for Ban {
 }
 
 impl SiteRecord {
-    /// What keeps jobs of this owner away, and of nobody else.
+    /// What keeps jobs of this owner away, and of nobody else. An operator's word that the site is
+    /// usable is for everybody.
     pub fn ban_of(&self, owner: &KeyName, now: Timestamp) -> Option<Ban> {
+        if self.forced_at(now).is_some_and(|forced| forced.usable) {
+            return None;
+        }
         if self.own_probe.as_ref().is_some_and(|probe| probe.owner == *owner) {
             return Some(Ban::Probed);
         }

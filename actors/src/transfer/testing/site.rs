@@ -31,6 +31,10 @@ pub(crate) struct Inside {
     pub(crate) half_silent: bool,
     /// Payloads that do nothing run here; without it every submission is refused.
     pub(crate) runs: bool,
+    /// So many submissions do not reach it.
+    pub(crate) unsent: usize,
+    /// How long a submission takes.
+    pub(crate) submit_time: Duration,
     /// What is ours there is not as it must be.
     pub(crate) broken: Option<&'static str>,
     /// It answers, and nothing can be begun there.
@@ -99,6 +103,8 @@ impl FakeSite {
             trouble: None,
             hung: 0,
             runs: false,
+            unsent: 0,
+            submit_time: Duration::ZERO,
             processors: 0,
             lane: None,
             round_trips: BTreeMap::new(),
@@ -194,7 +200,13 @@ impl Attempts for FakeSite {
     }
 
     async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+        let time = self.answering()?.submit_time;
+        tokio::time::sleep(time).await;
         let mut inside = self.answering()?;
+        if inside.unsent > 0 {
+            inside.unsent -= 1;
+            return Err(SiteError::NotSent("the way there is blocked".into()));
+        }
         if !inside.runs {
             return Err(SiteError::Refused("it keeps files only".into()));
         }

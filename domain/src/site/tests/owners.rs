@@ -229,3 +229,18 @@ fn probes_of_our_own_at_different_sites_are_told_apart() {
     });
     assert_eq!(tags.iter().collect::<BTreeSet<_>>().len(), tags.len());
 }
+
+#[test]
+fn an_operator_who_says_that_a_site_is_usable_says_so_for_everybody() {
+    let mut bench = Bench::new();
+    bench.accused();
+    let until = bench.now + DurationMs::from_secs(30);
+    bench.operate(Operation::Force { usable: true, until }).unwrap();
+    assert_eq!((bench.ban_of("mallory"), bench.record.bans(bench.now).count()), (None, 0));
+    bench.wait_secs(30);
+    assert_eq!(bench.ban_of("mallory"), Some(Ban::Probed));
+    bench.own_probe_over(ProbeOutcome::Succeeded);
+    let until = bench.now + DurationMs::from_secs(30);
+    bench.operate(Operation::Force { usable: false, until }).unwrap();
+    assert!(matches!(bench.ban_of("mallory"), Some(Ban::KeptOff { .. })));
+}
