@@ -126,7 +126,7 @@ async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Verdict {
         if let Some((plan, placements)) = planned(shared, grid, job, &meta, &offers) {
             return Ok(JobCommand::Divide { plan, placements, wish });
         }
-        let waits = job.claims_first() || may_change(grid);
+        let waits = job.claims_first() || may_change(grid, &job.owner);
         match waits {
             true if grid.sites().iter().any(|site| site.grants_reservations().is_none()) => {
                 return Err(SHORT_PAUSE);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, SpawnHandle};
-use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
+use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::reservation::Outlook;
 use cospan_domain::job::state::{Job, Phase};
@@ -208,7 +208,7 @@ fn sites_for(
 ) -> Result<Candidates, Timestamp> {
     let candidates = Candidates::of(shared, job, grid);
     // Who can do without goes on without.
-    let may_wait = job.claims_first() || may_change(grid);
+    let may_wait = job.claims_first() || may_change(grid, &job.owner);
     let waits = candidates.lack_some(job, grid) && may_wait;
     let latest = job.reservation_wish().map(|wish| wish.window.latest);
     match latest.filter(|latest| waits && now <= *latest) {
@@ -256,10 +256,14 @@ impl Candidates {
     }
 }
 
-/// Whether some site may still turn out to grant reservations, or take placements again.
-pub(super) fn may_change(grid: &GridSnapshot) -> bool {
+/// Whether some site may still turn out to grant reservations, or take placements of this owner
+/// again.
+pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
+    let is_closed = |site: &GridSite| {
+        site.acceptance_of_promised() != Acceptance::Open || site.ban_of(Some(owner)).is_some()
+    };
     let may = |site: &GridSite| match site.grants_reservations() {
-        Some(grants) => grants && site.acceptance_of_promised() != Acceptance::Open,
+        Some(grants) => grants && is_closed(site),
         None => true,
     };
     grid.sites().iter().any(may)
@@ -272,5 +276,39 @@ impl Handler<Told> for CoAllocator {
         chaos::enter(ActorKind::CoAllocator);
         self.seeking.told.remove(&job);
         self.look_at_seeking_soon(ctx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::placement::{Network, SiteShape};
+    use cospan_domain::resources::Resources;
+    use cospan_domain::site::owners::Ban;
+
+    use super::*;
+
+    #[test]
+    fn a_site_that_takes_none_of_an_owners_jobs_may_take_them_again() {
+        let [mallory, alice] = ["mallory", "alice"].map(|name| KeyName::new(name).expect("a name"));
+        let shape = SiteShape {
+            total: Resources::processors(8),
+            largest_component: Resources::processors(8),
+            labels: Default::default(),
+            queues: false,
+            queues_only: false,
+            reservations: true,
+            lanes: None,
+        };
+        let site = GridSite {
+            shape: Some(Arc::new(shape)),
+            acceptance: Acceptance::Open,
+            bans: [(mallory.clone(), Ban::Probed)].into(),
+            ..GridSite::unheard(SiteName::new("delft").expect("a name"))
+        };
+        let catalogue = Arc::new(BTreeMap::<_, BTreeSet<SiteName>>::new());
+        let network = Arc::new(Network::from_links(std::iter::empty()));
+        let grid = GridSnapshot::new([site], network, catalogue);
+        assert!(may_change(&grid, &mallory));
+        assert!(!may_change(&grid, &alice), "all is known");
     }
 }

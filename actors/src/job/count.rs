@@ -97,6 +97,7 @@ pub fn cause_name(why: &AbortCause) -> &'static str {
         AbortCause::Cancelled => "cancelled",
         AbortCause::Preempted { .. } => "preempted",
         AbortCause::ReservationChanged { .. } => "reservation-changed",
+        AbortCause::Barred { .. } => "barred",
         AbortCause::Drained { .. } => "drained",
     }
 }

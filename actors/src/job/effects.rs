@@ -14,6 +14,7 @@ use cospan_domain::job::state::{Component, Job, Run};
 use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::runner::Launch;
+use cospan_domain::site::command::Rejection;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, Breaker, SiteRecord};
 use cospan_domain::transfer::place::FilePlace;
@@ -127,8 +128,7 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
         Call::new(CallKind::Submit, move |site| Box::pin(async move { site.submit(&order).await })),
     );
     Box::pin(async move {
-        if let Err(detail) = admission.await {
-            let answer = SubmitAnswer::Full(detail.into());
+        if let Err(answer) = admission.await {
             let command = JobCommand::SubmitAnswered { component, attempt, answer };
             return (Some(command), DurationMs::ZERO);
         }
@@ -162,7 +162,7 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
 fn admission(
     actor: &JobActor,
     effect: &JobEffect,
-) -> futures_util::future::BoxFuture<'static, Result<(), String>> {
+) -> futures_util::future::BoxFuture<'static, Result<(), SubmitAnswer>> {
     let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
     let attempt =
         AttemptId { job: actor.job().id, component: effect.component, attempt: effect.attempt };
@@ -179,9 +179,14 @@ fn admission(
         }
         let may_probe = may_try_out(&shared, &job, attempt.component, &site);
         let cluster = shared.actors.clusters.addr(&site);
-        let cluster = cluster.ok_or("the site is not served at the moment")?;
+        let full = |why: String| SubmitAnswer::Full(why.into());
+        let cluster = cluster.ok_or("the site is not served at the moment");
+        let cluster = cluster.map_err(|why| full(why.to_owned()))?;
         let admitted = cluster.send(AskAdmission { attempt, owner, may_probe }).await;
-        admitted.map_err(|error| error.to_string())?.map_err(|rejection| rejection.to_string())
+        admitted.map_err(|error| full(error.to_string()))?.map_err(|rejection| match rejection {
+            Rejection::Banned(ban) => SubmitAnswer::Barred(ban.to_string().into()),
+            other => full(other.to_string()),
+        })
     })
 }
 

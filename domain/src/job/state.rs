@@ -270,6 +270,13 @@ pub enum AbortCause {
         /// By which key.
         by: KeyName,
     },
+    /// The site of a component takes none of its owner's jobs for now.
+    Barred {
+        /// Which.
+        component: ComponentIndex,
+        /// Why, for people.
+        detail: Arc<str>,
+    },
     /// An operator empties a site.
     Drained {
         /// The site.
@@ -283,6 +290,7 @@ impl AbortCause {
         match self {
             AbortCause::ClaimLost { component, .. }
             | AbortCause::SiteError { component, .. }
+            | AbortCause::Barred { component, .. }
             | AbortCause::StartMissed { component }
             | AbortCause::Unreachable { component }
             | AbortCause::Application { component, .. } => Some(*component),
@@ -332,4 +340,7 @@ pub struct Setbacks {
     pub own_errors: u32,
     /// Input that did not arrive.
     pub inputs: u32,
+    /// Incidents at sites in a row: what is lost with others counts once, and what was lost
+    /// before an attempt that ran for long not at all.
+    pub incidents: u32,
 }

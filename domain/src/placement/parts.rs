@@ -58,3 +58,49 @@ fn place_at(request: &PlacementRequest, grid: &GridSnapshot, site: &GridSite) ->
     let placed = planned(request, &grid.with_sites(sites))?.placements.pop();
     placed.filter(|placement| placement.site == site.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::job::spec::Flexible;
+    use crate::job::tests::world::{World, spec};
+    use crate::placement::reserving::could_be_reserved;
+    use crate::placement::testing::{grid, site, sizes};
+    use crate::placement::{SiteShape, rank_to_reserve};
+    use crate::site::owners::Ban;
+
+    fn granting(name: &str) -> GridSite {
+        let site = site(name, 8);
+        let shape = site.shape.as_deref().cloned();
+        let shape = shape.map(|shape| Arc::new(SiteShape { reservations: true, ..shape }));
+        GridSite { shape, ..site }
+    }
+
+    #[test]
+    fn a_site_that_takes_none_of_its_owners_jobs_takes_no_part() {
+        let mut spec = spec(1);
+        spec.request = Request::Flexible(Flexible::default());
+        let job = World::new(spec).job;
+        let bans = [(job.owner.clone(), Ban::Probed)].into();
+        let grid = grid([GridSite { bans, ..granting("delft") }, granting("leiden")]);
+        let defaults = DefaultPolicies::default();
+        let taking = could_take_part(&job, &grid, &defaults);
+        let names: Vec<&str> = taking.iter().map(|(site, _)| site.name.as_str()).collect();
+        assert_eq!(names, ["leiden"]);
+        let placed = |at: &SiteName| place_parts(&job, &[(at.clone(), 1)], &grid, &defaults);
+        assert_eq!(placed(&grid.sites()[0].name), None);
+        assert!(placed(&grid.sites()[1].name).is_some());
+    }
+
+    #[test]
+    fn a_site_could_promise_what_it_takes_nothing_of_for_a_while() {
+        let owner = World::new(spec(1)).job.owner;
+        let bans = [(owner.clone(), Ban::Probed)].into();
+        let grid = grid([GridSite { bans, ..granting("delft") }]);
+        let request = sizes(&[4]).of_suspect(&owner);
+        assert_eq!(rank_to_reserve(&request, &grid), []);
+        assert!(could_be_reserved(&request, &grid));
+    }
+}

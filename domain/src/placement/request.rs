@@ -244,8 +244,8 @@ impl PlacementRequest {
         )
     }
 
-    /// Parts of a flexible job of these sizes, each for itself and not split further. They avoid
-    /// every site where one of its components failed.
+    /// Parts of a flexible job of these sizes, each for itself and not split further, under its
+    /// owner's name. They avoid every site where one of its components failed.
     pub fn of_parts(job: &Job, sizes: &[u32], defaults: &DefaultPolicies) -> Vec<Self> {
         let Some(spec) = job.spec.components.first() else { return Vec::new() };
         let avoid = || job.components.iter().flat_map(|c| &c.avoid).cloned().collect();
@@ -269,6 +269,7 @@ impl PlacementRequest {
                 .with_terms_of(&job.spec, defaults)
                 .with_time_of(&job.spec, defaults)
                 .for_owner(&job.owner, defaults)
+                .of_suspect(&job.owner)
         };
         sizes.iter().map(one).collect()
     }

@@ -28,9 +28,10 @@ pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<P
 }
 
 /// Whether a site that grants reservations could hold a request of one component, though it may take
-/// nothing now.
+/// nothing now, or nothing of its owner.
 pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
-    let open = |site: &GridSite| GridSite { acceptance: Acceptance::Open, ..site.clone() };
+    let (acceptance, bans) = (Acceptance::Open, Arc::default());
+    let open = |site: &GridSite| GridSite { acceptance, bans: Arc::clone(&bans), ..site.clone() };
     let sites = grid.sites().iter().map(open).collect();
     !rank_to_reserve(request, &grid.with_sites(sites)).is_empty()
 }

@@ -60,6 +60,9 @@ pub(crate) fn abort_cause(cause: &AbortCause, names: &Names<'_>) -> String {
         }
         AbortCause::Cancelled => "a user asked for it".into(),
         AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
+        AbortCause::Barred { component, detail } => {
+            format!("component {} is not let in now: {detail}", names.name(*component))
+        }
         AbortCause::Drained { site } => format!("site {site} is drained"),
         AbortCause::ReservationChanged { by } => format!("{by} wants another start"),
     }

@@ -284,6 +284,7 @@ impl Draw {
             inputs: self.n32(),
             missed_starts: self.n32(),
             preemptions: self.n32(),
+            incidents: 0,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::job::event::Happened;
 use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Job, Phase};
 use crate::planted::{Bug, bug};
 
-/// A job that sites have lost so often is not tried again.
+/// A job that sites have lost so often in a row is not tried again.
 pub const MAX_SITE_ERRORS: u32 = 100;
 
 /// Charges the site of a component with an error, until its record has it.
@@ -71,6 +71,8 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
                 false => requeue(parameters.claim_backoff, setbacks.missed_starts + 1),
             }
         }
+        // Nobody refused it processors.
+        AbortCause::Barred { .. } => requeue(parameters.claim_backoff, 1),
         AbortCause::InputLost { detail } if setbacks.inputs >= parameters.max_input_losses => {
             fail(format!("input could not be brought to its site: {detail}"))
         }
@@ -83,15 +85,15 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
             }
         }
         // Nothing that has ended so often everywhere is the sites' doing alone.
-        AbortCause::SiteError { component, detail } if setbacks.site_errors >= MAX_SITE_ERRORS => {
+        AbortCause::SiteError { component, detail } if setbacks.incidents >= MAX_SITE_ERRORS => {
             let name = job.name_of(*component).unwrap_or_default();
-            let times = setbacks.site_errors;
+            let times = setbacks.incidents;
             fail(format!("component {name}: {times} times lost at its sites, at last: {detail}"))
         }
         AbortCause::SiteError { .. }
         | AbortCause::StartMissed { .. }
         | AbortCause::Unreachable { .. } => {
-            requeue(parameters.site_backoff, setbacks.site_errors.max(1))
+            requeue(parameters.site_backoff, setbacks.incidents.max(1))
         }
         AbortCause::Preempted { .. }
         | AbortCause::Drained { .. }

@@ -64,6 +64,7 @@ pub(super) fn answered(
         }
         SubmitAnswer::Unfit(detail) => unfit(draft, index, attempt, detail),
         SubmitAnswer::Full(detail) => never_ran(draft, index, attempt, detail, false),
+        SubmitAnswer::Barred(detail) => barred(draft, index, attempt, detail),
         SubmitAnswer::Refused(detail) | SubmitAnswer::NotSent(detail) => {
             never_ran(draft, index, attempt, detail, true);
         }
@@ -103,6 +104,17 @@ fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
     draft.emit(Happened::AttemptEnded { component: index, attempt, how });
     if !ending {
         abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
+    }
+}
+
+/// The submission never left: that its owner's jobs stay away from there is known to whoever
+/// places it anew, and was no try.
+fn barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
+    let ending = draft.is_ending(index);
+    let how = Ending::NeverRan(detail.clone());
+    draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    if !ending {
+        abort::abort(draft, AbortCause::Barred { component: index, detail });
     }
 }
 

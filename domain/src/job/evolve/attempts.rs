@@ -6,7 +6,10 @@ use crate::ids::{Attempt, ComponentIndex};
 use crate::job::event::Happened;
 use crate::job::state::{Began, Component, Ending, Job, Run, Waits};
 use crate::planted::{Bug, bug};
-use crate::units::Timestamp;
+use crate::units::{DurationMs, Timestamp};
+
+/// What ran for so long tells that sites can run it, whatever ends it.
+const HELD: DurationMs = DurationMs::from_secs(3_600);
 
 /// Applies an event of one attempt; others change nothing.
 pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
@@ -123,6 +126,10 @@ fn end_attempt(
     }
     if !bug(Bug::ForgetWaste) {
         count_waste_of(job, index, at);
+    }
+    let run = &job.components[index.0 as usize].run;
+    if matches!(run, Run::Running { since, .. } if at.since(*since) >= HELD) {
+        job.setbacks.incidents = 0;
     }
     with(job, index, |component| {
         component.held_since = None;

@@ -113,6 +113,11 @@ fn start(job: &mut Job, at: Timestamp) {
 
 fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
     job.setbacks.site_errors += 1;
+    // Those lost together come in their order, each while the first is still being dealt with.
+    let before = job.components.iter().take(index.0 as usize);
+    let is_first =
+        before.into_iter().all(|other| other.charge.is_none() && other.restart.is_none());
+    job.setbacks.incidents += u32::from(is_first);
     with(job, index, |component| {
         component.avoid.insert(charge.site.clone());
         component.charge = Some(charge.clone());
@@ -287,6 +292,7 @@ fn count_cause(job: &mut Job, why: &AbortCause) {
         | AbortCause::Unreachable { .. }
         | AbortCause::Cancelled
         | AbortCause::ReservationChanged { .. }
+        | AbortCause::Barred { .. }
         | AbortCause::Drained { .. } => {}
     }
 }

@@ -4,6 +4,7 @@ use super::world::{World, key, lost_input, site, spec};
 use crate::claim::{ClaimField, ClaimTry, Place, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::command::{ExternalState, Inputs, JobCommand, Rejection, Sighting, SubmitAnswer};
+use crate::job::decide::MAX_SITE_ERRORS;
 use crate::job::demands::{holdings, needs};
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::parameters::JobParameters;
@@ -272,7 +273,7 @@ fn one_that_just_failed_does_not_go_back_for_another_that_waited_long() {
 #[test]
 fn the_pause_of_one_is_not_that_of_another() {
     let mut world = apart_without(0);
-    world.job.setbacks.site_errors = 9;
+    world.job.setbacks.incidents = 9;
     let due = world.job.claim_time(&world.parameters).unwrap();
     assert!(due <= world.now);
     world.see(1, Sighting::Vanished("lost".into()));
@@ -442,4 +443,19 @@ fn one_that_came_to_its_gate_too_late_is_restarted_alone_once_more() {
     world.see(0, Sighting::Succeeded);
     world.see(1, Sighting::Succeeded);
     assert_eq!((world.phase(), world.job.round.0), (PhaseKind::Finished, 1));
+}
+
+#[test]
+fn what_a_wide_job_loses_at_once_is_one_incident() {
+    let mut world = apart(2 * MAX_SITE_ERRORS as usize);
+    for index in 0..world.job.components.len() {
+        world.see(index, Sighting::Vanished("the power failed".into()));
+        world.record_charges();
+    }
+    assert_eq!((world.phase(), world.job.setbacks.incidents), (PhaseKind::Running, 1));
+    world.pass(60);
+    claim_at(&mut world, 0, 2, 0);
+    begin(&mut world, 0);
+    world.see(0, Sighting::Vanished("again".into()));
+    assert_eq!(world.job.setbacks.incidents, 2);
 }

@@ -461,3 +461,30 @@ fn who_finds_no_room_for_its_input_goes_elsewhere_and_charges_nobody() {
     assert!(world.job.components.iter().all(|component| component.charge.is_none()));
     assert_eq!(world.job.setbacks.inputs, 1);
 }
+
+#[test]
+fn a_job_that_runs_for_long_each_time_is_lost_as_often_as_sites_lose_it() {
+    let mut world = World::new(spec(1));
+    for round in 1..=2 * MAX_SITE_ERRORS {
+        assert_eq!(world.phase(), PhaseKind::Queued, "round {round}");
+        world.run();
+        world.pass(3_600);
+        world.see(0, Sighting::Vanished("gone".into()));
+        world.record_charges();
+    }
+    assert_eq!(world.job.setbacks.incidents, 1);
+}
+
+#[test]
+fn that_its_owner_stays_away_from_a_site_costs_a_job_no_claim_try() {
+    let mut spec = spec(1);
+    spec.max_claim_tries = Some(1);
+    let mut world = World::new(spec);
+    for _ in 0..3 {
+        assert_eq!(world.phase(), PhaseKind::Queued);
+        world.place();
+        world.submit(0, SubmitAnswer::Barred("jobs of this key stay away".into()));
+        world.pass(60);
+    }
+    assert_eq!((world.job.setbacks.claims, world.job.setbacks.site_errors), (0, 0));
+}

@@ -146,6 +146,7 @@ wire_enum!(AbortCause = DomainAbortCause {
     Cancelled,
     Preempted { by: u64 },
     Drained { site: Text<SiteName> },
+    Barred { component: u32, detail: Arc<str> },
     ReservationChanged { by: Text<KeyName> },
 });
 
@@ -158,7 +159,7 @@ wire_enum!(AfterAbort = DomainAfterAbort {
 #[rustfmt::skip]
 wire_struct!(Setbacks = state::Setbacks {
     ; claims: u32, rounds: u32, site_errors: u32, own_errors: u32, inputs: u32,
-    missed_starts: u32, preemptions: u32,
+    missed_starts: u32, preemptions: u32, incidents: u32,
 });
 
 wire_struct!(Instants = state::Instants {
