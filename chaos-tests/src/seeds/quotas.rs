@@ -53,6 +53,7 @@ pub(super) fn draw_reservation_quota(scenario: &mut Scenario) {
     let ahead = chance.random_bool(0.5).then_some(ahead);
     scenario.reservation_quota = ReservationQuota { share: PerMillion(share), ahead };
     for job in &mut scenario.jobs {
+        job.rare_options.user = USERS[0];
         if chance.random_bool(0.3) {
             job.rare_options.user = USERS[chance.random_range(0..USERS.len())];
         }

@@ -27,6 +27,8 @@ const STARVATION_GUARDS: u64 = 0x686f_6172_6473;
 const RIVALS: u64 = 0x7269_7661_6c73;
 const ORDERS: u64 = 0x6f72_6465_7273;
 const APART: u64 = 0x6170_6172_7400;
+/// Whose jobs they are: errors of one user's alone close no site.
+const PEOPLE: u64 = 0x7065_6f70_6c65;
 const ABANDONS: u64 = 0x6162_616e_646f;
 /// Replicas that come and go in one run, at most.
 const MANY_MOVES: usize = 6;
@@ -112,6 +114,8 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
     let mut parting = StdRng::seed_from_u64(seed ^ APART);
     let parts = parting.random_bool(0.5);
     let mut teller = StdRng::seed_from_u64(seed ^ MESSAGES);
+    let mut people = StdRng::seed_from_u64(seed ^ PEOPLE);
+    let users = people.random_range(1..=USERS.len());
     let mut chance = StdRng::seed_from_u64(seed ^ JOBS);
     let exist: [bool; 7] = std::array::from_fn(|_| chance.random_bool(0.5));
     let draw = |job: DrawnJob| {
@@ -139,7 +143,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             last_after: DurationMs::ZERO,
             molding: Molding::default(),
             within: None,
-            user: USERS[0],
+            user: USERS[people.random_range(0..users)],
         };
         let small = job.components.iter().sum::<u32>() <= ALWAYS_IDLE;
         let constraint = (choosy && small && choice.random_bool(0.3))

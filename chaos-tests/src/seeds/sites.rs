@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cospan_domain::ids::JobId;
+use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::{Breaker, ErrorDetail, SiteRecord, probing_jobs};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -27,7 +27,8 @@ pub(super) fn broken(
         (Breaker::Closed, Breaker::Closed) => {
             // Those of one owner open nothing before a probe of our own has told.
             let is_below = new.consecutive_errors < threshold;
-            (is_below || is_one_owners(new, threshold)) && are_of_different_jobs(new)
+            let waits = is_one_owners(new, parameters) && is_dealt_with(new);
+            (is_below || waits) && are_of_different_jobs(new)
         }
         (Breaker::Closed, Breaker::Open { trips, .. }) => {
             let (errors, added) = (new.consecutive_errors, errors_added(old, new));
@@ -36,7 +37,8 @@ pub(super) fn broken(
             let reached = (charged && errors >= threshold)
                 || (errors < old.consecutive_errors + added && until_success >= threshold);
             let probed = old.own_probe.is_some() && old.consecutive_errors >= threshold;
-            let may = probed || (reached && !is_one_owners(new, threshold));
+            let failed = probed && new.own_probe.is_none() && says_it_failed(old, new);
+            let may = failed || (reached && !is_one_owners(new, parameters));
             may && *trips == 1 && (threshold == 1 || erring_jobs(new) >= 2)
         }
         (Breaker::Open { .. }, Breaker::HalfOpen { running, allowed, .. }) => {
@@ -71,8 +73,24 @@ pub(super) fn broken(
 }
 
 /// Whether all errors in the count are known to be one owner's, and are several.
-fn is_one_owners(site: &SiteRecord, threshold: u32) -> bool {
-    threshold > 1 && site.accused.is_some()
+fn is_one_owners(site: &SiteRecord, parameters: &SiteParameters) -> bool {
+    let looks = parameters.site_error_threshold > 1 && parameters.tells_owners_apart;
+    looks && site.accused.is_some()
+}
+
+/// Whether a probe of our own finds out whose fault it is, or has, and that owner stays away.
+fn is_dealt_with(site: &SiteRecord) -> bool {
+    let is_accused = |owner: &KeyName| site.accused.as_ref() == Some(owner);
+    site.own_probe.iter().any(|probe| is_accused(&probe.owner))
+        || site.kept_off.iter().any(|kept_off| is_accused(&kept_off.owner))
+}
+
+/// Whether what became of a probe of our own is that it failed: one that succeeds sets the count
+/// to zero, as does a success in the same write.
+fn says_it_failed(old: &SiteRecord, new: &SiteRecord) -> bool {
+    let has_erred = |attempt| new.recent_errors.iter().any(|error| error.attempt == attempt);
+    let mut counted = new.counted.iter().filter(|attempt| !old.has_counted(**attempt));
+    new.consecutive_errors >= old.consecutive_errors || counted.any(|one| !has_erred(*one))
 }
 
 /// Errors that the later record has and the earlier one does not.
@@ -132,6 +150,7 @@ mod tests {
 
     use cospan_domain::ids::{Attempt, ComponentIndex, SiteName};
     use cospan_domain::site::failure::FailureClass;
+    use cospan_domain::site::owners::{KeptOff, OwnProbe};
     use cospan_domain::site::state::{AttemptId, NotificationId};
 
     use super::*;
@@ -200,6 +219,48 @@ mod tests {
         new.last_notification = NotificationId(1);
         new.recent_errors.extend((0..new_errors).map(error));
         broken(&old, &new, &parameters)
+    }
+
+    /// A closed site with as many errors as open it, all of one user's jobs.
+    fn accused() -> SiteRecord {
+        let mut site = SiteRecord::new(SiteName::new("delft").unwrap());
+        site.accused = Some(KeyName::new("mallory").unwrap());
+        site.consecutive_errors = SiteParameters::default().site_error_threshold;
+        site.recent_errors.extend((0..site.consecutive_errors.into()).map(error));
+        site
+    }
+
+    fn own_probe() -> Option<OwnProbe> {
+        let (number, owner) = (Attempt(1), KeyName::new("mallory").unwrap());
+        Some(OwnProbe { number, owner, since: Timestamp(1) })
+    }
+
+    #[test]
+    fn errors_of_one_user_have_a_probe_find_out_or_keep_that_user_off() {
+        let parameters = SiteParameters::default();
+        let site = accused();
+        assert!(broken(&site, &site, &parameters).is_some(), "nobody does anything");
+        let probed = SiteRecord { own_probe: own_probe(), ..site.clone() };
+        assert_eq!(broken(&site, &probed, &parameters), None);
+        let (since, until) = (Timestamp(1), Timestamp(2));
+        let owner = KeyName::new("mallory").unwrap();
+        let kept_off = vec![KeptOff { owner, since, until, times: 1 }];
+        assert_eq!(broken(&probed, &SiteRecord { kept_off, ..site }, &parameters), None);
+    }
+
+    #[test]
+    fn a_probe_of_our_own_opens_a_breaker_only_if_it_failed() {
+        let parameters = SiteParameters::default();
+        let old = SiteRecord { own_probe: own_probe(), ..accused() };
+        let probe_at = Timestamp(parameters.probe_interval.0);
+        let breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 1 };
+        let last_notification = NotificationId(1);
+        let opened = SiteRecord { breaker, last_notification, own_probe: None, ..old.clone() };
+        assert_eq!(broken(&old, &opened, &parameters), None);
+        let mut well = SiteRecord { consecutive_errors: 0, ..opened };
+        assert!(broken(&old, &well, &parameters).is_some(), "it succeeded");
+        well.counted.push_back(attempt(9));
+        assert_eq!(broken(&old, &well, &parameters), None, "another one succeeded after it");
     }
 
     #[test]
