@@ -28,6 +28,16 @@ pub struct Leaf {
     pub kind: LeafKind,
 }
 
+impl Leaf {
+    /// Its path, and what it points to, if it is a link.
+    fn link(&self) -> Option<(&[u8], &[u8])> {
+        match &self.kind {
+            LeafKind::Link(target) => Some((&self.path, target)),
+            LeafKind::Directory | LeafKind::File { .. } => None,
+        }
+    }
+}
+
 /// What is below a directory, before its files are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeafKind {
@@ -90,8 +100,8 @@ impl Listing {
             }
             last = Some(path);
         }
-        let links: Vec<Entry> = leaves.iter().filter_map(link).collect();
-        manifest::check_links(&links).map_err(|error| SiteError::Refused(error.to_string()))?;
+        let links = leaves.iter().filter_map(Leaf::link);
+        manifest::check_links(links).map_err(|error| SiteError::Refused(error.to_string()))?;
         Ok(Self(leaves))
     }
 
@@ -141,11 +151,6 @@ impl Listing {
     pub(super) fn size(&self) -> u64 {
         self.files().map(|(_, size)| size).fold(0, u64::saturating_add)
     }
-}
-
-fn link(leaf: &Leaf) -> Option<Entry> {
-    let LeafKind::Link(target) = &leaf.kind else { return None };
-    Some(Entry { path: leaf.path.clone(), kind: EntryKind::Link { target: target.clone() } })
 }
 
 /// Finds out what a directory is while its files pass by, in their order.

@@ -70,7 +70,7 @@ fn collect(top: Dir) -> Result<Vec<Leaf>, Unwalkable> {
                 executable: is_executable(&stat),
                 size: stat.st_size.unsigned_abs(),
             },
-            FileType::Symlink => LeafKind::Link(walk.here().read_link(&name)?.into_vec()),
+            FileType::Symlink => LeafKind::Link(walk.read_link(&name)?.into_vec()),
             _ => {
                 let shown = String::from_utf8_lossy(walk.path());
                 let why = format!("{shown:?} is neither file, directory nor link; take it away");

@@ -15,7 +15,7 @@ use super::beneath::{Dir, kind};
 const DEPTH_MAX: usize = 128;
 /// Most entries of one directory with all below it.
 pub(super) const ENTRIES_MAX: usize = 1_000_000;
-/// Most bytes of all their paths together.
+/// Most bytes of all their paths together, and of what links point to.
 const PATHS_MAX: usize = 128 << 20;
 
 /// Why a directory cannot be looked through.
@@ -27,7 +27,10 @@ pub(super) enum Unwalkable {
     TooDeep,
     #[error("it has more than {0} entries; pack them into one file, and name that")]
     TooMany(usize),
-    #[error("its paths have more than {PATHS_MAX} bytes; pack it into one file, and name that")]
+    #[error(
+        "its paths, and what its links point to, have more than {PATHS_MAX} bytes; pack it into \
+         one file, and name that"
+    )]
     TooLong,
 }
 
@@ -136,10 +139,22 @@ impl Walk {
             self.path.push(b'/');
         }
         self.path.extend(name.as_bytes());
-        self.bytes_left =
-            self.bytes_left.checked_sub(self.path.len()).ok_or(Unwalkable::TooLong)?;
+        self.charge(self.path.len())?;
         let stat = self.here().stat(&name).map_err(|error| self.at_path(&error))?;
         Ok(Some(Step::Found(name, stat)))
+    }
+
+    /// What the link points to that was found last.
+    pub(super) fn read_link(&mut self, name: &OsStr) -> Result<OsString, Unwalkable> {
+        let target = self.here().read_link(name).map_err(|error| self.at_path(&error))?;
+        self.charge(target.len())?;
+        Ok(target)
+    }
+
+    /// All that is found is held in memory.
+    fn charge(&mut self, bytes: usize) -> Result<(), Unwalkable> {
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(Unwalkable::TooLong)?;
+        Ok(())
     }
 
     /// Enters the directory that was found last.
@@ -175,4 +190,23 @@ impl Walk {
 /// Whether it is a directory.
 pub(super) fn is_directory(stat: &Stat) -> bool {
     kind(stat) == FileType::Directory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_links_point_to_counts_as_much_as_paths() {
+        let top = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("x".repeat(1_000), top.path().join("link")).unwrap();
+        let read = |bytes_left| {
+            let mut walk = Walk::new(Dir::open(top.path()).unwrap(), ENTRIES_MAX).unwrap();
+            walk.bytes_left = bytes_left;
+            let Ok(Some(Step::Found(name, _))) = walk.next() else { panic!("no link is found") };
+            walk.read_link(&name)
+        };
+        assert!(matches!(read(1_003), Err(Unwalkable::TooLong)));
+        assert_eq!(read(1_004).unwrap().len(), 1_000);
+    }
 }

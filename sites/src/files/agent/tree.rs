@@ -29,7 +29,7 @@ pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<Move
     copying.drop_foreign()?;
     copying.all()?;
     let Copying { entries, size, .. } = copying;
-    manifest::check_links(&entries).map_err(Trouble::source)?;
+    manifest::check_links(entries.iter().filter_map(Entry::link)).map_err(Trouble::source)?;
     Ok(Moved { digest: manifest::digest(entries), size })
 }
 
@@ -133,7 +133,7 @@ impl Copying<'_> {
     }
 
     fn link(&mut self, name: &OsStr) -> Result<(), Trouble> {
-        let target = self.walk.here().read_link(name).at_source(self.shown())?;
+        let target = self.walk.read_link(name).map_err(Trouble::source)?;
         if let Some(to) = &self.to {
             let make = || {
                 to.here().remove(name)?;
