@@ -214,7 +214,7 @@ impl Shared {
         let aside = format!("{tag}.{}", nonce());
         let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
         if moved && root.clear(&aside, AT_ONCE)? == Removed::Some {
-            self.sweeper.remove(root.gone()?, vec![CString::new(aside)?])?;
+            self.sweeper.remove(vec![CString::new(aside)?], || root.gone())?;
         }
         Ok(())
     }

@@ -141,24 +141,28 @@ impl fmt::Display for Owner {
 }
 
 impl Hold {
-    /// Sees to it that a root is ours alone; `true` if it was not before.
+    /// Sees to it that a root is ours alone. One that was not before is prepared, and held only
+    /// once that is done; nobody else has it meanwhile.
     ///
     /// # Errors
-    /// `NotSent` if it is another's, with both names and the remedy.
+    /// `NotSent` if it is another's, with both names and the remedy; or it cannot be prepared.
     pub(crate) fn keep(
         &self,
         root: &Root,
         ours: impl FnOnce() -> Owner,
-    ) -> Result<bool, SiteError> {
+        prepare: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), SiteError> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let there = root.identity(OWNER).map_err(|e| not_done(&e))?;
         if there.is_some() && held.as_ref().map(|held| held.identity) == there {
-            return Ok(false);
+            return Ok(());
         }
         // Another root is in its place, or none was held.
         *held = None;
-        *held = Some(take(root, &ours())?);
-        Ok(true)
+        let taken = take(root, &ours())?;
+        prepare().map_err(|e| not_done(&e))?;
+        *held = Some(taken);
+        Ok(())
     }
 }
 
@@ -170,12 +174,12 @@ impl Shared {
     /// `NotSent` if it is another's, with both names and the remedy.
     pub(super) fn hold(&self, root: &Root) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else { return Ok(()) };
-        if !self.hold.keep(root, || Owner::ours(instance, &self.config.data_directory))? {
-            return Ok(());
-        }
-        install_script(root).map_err(|e| not_done(&e))?;
-        let (gone, left) = root.left_gone().map_err(|e| not_done(&e))?;
-        self.sweeper.remove(gone, left).map_err(|e| not_done(&e))
+        let ours = || Owner::ours(instance, &self.config.data_directory);
+        self.hold.keep(root, ours, || {
+            install_script(root)?;
+            let (gone, left) = root.left_gone()?;
+            self.sweeper.remove(left, || Ok(gone))
+        })
     }
 }
 
@@ -242,4 +246,30 @@ fn has_no_locks(error: &io::Error) -> bool {
     let none = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
     error.kind() == io::ErrorKind::Unsupported
         || Errno::from_io_error(error).is_some_and(|errno| none.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::SiteName;
+
+    use super::*;
+
+    #[test]
+    fn a_root_that_could_not_be_prepared_is_prepared_the_next_time_and_then_no_more() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, name) = (home.path().join("root"), SiteName::new("here").unwrap());
+        Root::initialise(&path, &name).unwrap();
+        let (root, hold) = (Root::open(&path, &name).unwrap(), Hold::default());
+        let ours = || Owner::ours(InstanceId::from_random(1), home.path());
+        hold.keep(&root, ours, || Err(io::Error::other("no room"))).unwrap_err();
+        let mut prepared = 0;
+        for _ in 0..3 {
+            let mut prepare = || {
+                prepared += 1;
+                Ok(())
+            };
+            hold.keep(&root, ours, &mut prepare).unwrap();
+        }
+        assert_eq!(prepared, 1);
+    }
 }

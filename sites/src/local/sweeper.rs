@@ -1,6 +1,6 @@
 //! Removes large trees in a thread of its own: they take their time, and nobody waits for them.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,25 +14,29 @@ use crate::removal;
 #[derive(Debug, Default)]
 pub(super) struct Sweeper(Arc<Mutex<Queue>>);
 
+/// Trees that wait cost their names: of descriptors there are few, and all attempts need them.
 #[derive(Debug, Default)]
 struct Queue {
-    trees: VecDeque<(Arc<OwnedFd>, CString)>,
+    trees: BTreeSet<CString>,
     runs: bool,
 }
 
 impl Sweeper {
     /// Has trees in a directory removed, one after the other. What stays is said, and tried again
-    /// at the next start.
-    pub(super) fn remove(&self, directory: OwnedFd, trees: Vec<CString>) -> io::Result<()> {
-        let directory = Arc::new(directory);
+    /// at the next start. The directory is the same each time, and opened if nobody is at it.
+    pub(super) fn remove(
+        &self,
+        trees: Vec<CString>,
+        open: impl FnOnce() -> io::Result<OwnedFd>,
+    ) -> io::Result<()> {
         let mut queue = lock(&self.0);
-        queue.trees.extend(trees.into_iter().map(|tree| (directory.clone(), tree)));
+        queue.trees.extend(trees);
         if queue.runs || queue.trees.is_empty() {
             return Ok(());
         }
-        let all = self.0.clone();
+        let (all, directory) = (self.0.clone(), open()?);
         let sweep = move || {
-            while let Some((directory, tree)) = next(&all) {
+            while let Some(tree) = next(&all) {
                 if let Err(error) = removal::remove(directory.as_fd(), &tree, u64::MAX) {
                     warn!(?tree, %error, "what an attempt left cannot be removed; remove it by hand");
                 }
@@ -45,9 +49,9 @@ impl Sweeper {
 }
 
 /// The next tree; there being none, nobody is at it any more.
-fn next(queue: &Mutex<Queue>) -> Option<(Arc<OwnedFd>, CString)> {
+fn next(queue: &Mutex<Queue>) -> Option<CString> {
     let mut queue = lock(queue);
-    let next = queue.trees.pop_front();
+    let next = queue.trees.pop_first();
     queue.runs = next.is_some();
     next
 }
@@ -55,4 +59,28 @@ fn next(queue: &Mutex<Queue>) -> Option<(Arc<OwnedFd>, CString)> {
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     // It is whole at each moment.
     queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_that_waits_for_others_takes_no_descriptor() {
+        let busy = Queue { runs: true, ..Queue::default() };
+        let sweeper = Sweeper(Arc::new(Mutex::new(busy)));
+        for tree in [c"one", c"other", c"one"] {
+            sweeper.remove(vec![tree.to_owned()], || panic!("it is opened")).unwrap();
+        }
+        assert_eq!(lock(&sweeper.0).trees.len(), 2);
+    }
+
+    #[test]
+    fn trees_wait_for_the_next_turn_if_their_directory_cannot_be_opened_now() {
+        let sweeper = Sweeper::default();
+        let none = || Err(io::Error::from(rustix::io::Errno::MFILE));
+        sweeper.remove(vec![c"one".to_owned()], none).unwrap_err();
+        let queue = lock(&sweeper.0);
+        assert!(queue.trees.contains(c"one") && !queue.runs);
+    }
 }
