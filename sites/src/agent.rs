@@ -171,7 +171,9 @@ impl Agent {
 
     /// Makes the root, or finds that it is the site's already.
     pub(crate) async fn initialise(&self) -> Result<(), SiteError> {
-        let agent = Self { text: initialises(), ..self.clone() };
+        // What a path says twice, or a slash at its end, would get past what is asked of a name.
+        let root = self.root.components().collect();
+        let agent = Self { text: initialises(), root, ..self.clone() };
         agent.ask(&["initialise"], Request::default()).await?;
         Ok(())
     }

@@ -119,6 +119,9 @@ fn a_root_that_a_link_leads_to_is_refused_and_named_without_it() {
     let shown = real.display().to_string();
     refused(place.path(), &at("link"), &["symbolic link", &shown]);
     refused(place.path(), &at("twice"), &["symbolic link", &shown]);
+    for end in ["/", "//", "/.", "/./"] {
+        refused(place.path(), &at(&format!("link{end}")), &["symbolic link", &shown]);
+    }
     let below = format!("{shown}/a/b");
     refused(place.path(), &at("link/a/b"), &["symbolic link", &below]);
     refused(place.path(), &at("real/../other"), &["..", &format!("{}", at("other").display())]);
@@ -164,14 +167,17 @@ fn what_people_and_the_machine_live_by_never_becomes_a_root() {
     let systems =
         ["/", "/home", "/tmp", "/var/tmp", "/usr", "/usr/share/new", "/etc/cospan", "/proc"];
     for root in homes.chain(systems.map(str::to_owned)).chain(std::env::var("HOME")) {
-        let root = Path::new(&root);
         // What some accounts have for a home is nobody's, and would be made.
-        if root.is_dir() || systems.map(Path::new).contains(&root) {
-            // What is below such directories is too much to compare.
-            let before = std::fs::metadata(root).map(|found| found.mode()).ok();
-            refused(nowhere.path(), root, &["directory"]);
-            assert_eq!(std::fs::metadata(root).map(|found| found.mode()).ok(), before);
+        if !Path::new(&root).is_dir() && !systems.contains(&&*root) {
+            continue;
         }
+        // What is below such directories is too much to compare.
+        let mode = || std::fs::metadata(&root).map(|found| found.mode()).ok();
+        let before = mode();
+        for named in ["", "/", "/./"].map(|end| format!("{root}{end}")) {
+            refused(nowhere.path(), Path::new(&named), &["directory"]);
+        }
+        assert_eq!(mode(), before);
     }
 }
 
@@ -199,11 +205,16 @@ fn a_root_that_was_begun_or_lost_its_mark_is_made_whole_and_its_mode_stays() {
         kind.initialise("here", &root).unwrap();
         let mark = || std::fs::read_to_string(root.join("site-id")).unwrap();
         assert_eq!(mark(), "cospan site here\n", "{kind:?}");
-        // A power cut took what was in the mark.
+        // A power cut took what was in the mark, or some of it.
         std::fs::create_dir(root.join("attempts/old")).unwrap();
-        std::fs::write(root.join("site-id"), "").unwrap();
-        kind.initialise("here", &root).unwrap();
-        assert_eq!(mark(), "cospan site here\n", "{kind:?}");
+        for left in ["", "cospan si", "cospan site her"] {
+            std::fs::write(root.join("site-id"), left).unwrap();
+            kind.initialise("here", &root).unwrap();
+            assert_eq!(mark(), "cospan site here\n", "{kind:?}");
+        }
+        std::fs::write(root.join("site-id"), "cospan site her\n").unwrap();
+        kind.initialise("here", &root).unwrap_err();
+        std::fs::write(root.join("site-id"), "cospan site here\n").unwrap();
         // One that an earlier version has made, where none is made today.
         make(&root, 0o777);
         std::fs::write(root.join("more"), "").unwrap();

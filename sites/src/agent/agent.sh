@@ -72,10 +72,17 @@ tell_owner() {
     [ ! -f owner ] || sed 's/^/owner /' owner
 }
 
-# Writes it down anew, from $1 bytes of the request.
+# Writes it down anew, from $1 bytes of the request, if it still is what $2 says, and tells what it
+# is then: of several that do so at a time only one finds its own.
 own() {
-    receive "$1" "gone/owner.$own" && mv -f "gone/owner.$own" owner \
-        || fail unsent "cannot write owner: is the disk full?"
+    receive "$1" "gone/owner.$own" || fail unsent "cannot write owner: is the disk full?"
+    if [ -e owner ] && mv -f owner "gone/before.$own"; then
+        [ "$(cat "gone/before.$own")" = "$2" ] || ln "gone/before.$own" owner
+    fi 2> /dev/null
+    ln "gone/owner.$own" owner 2> /dev/null
+    rm -f "gone/owner.$own" "gone/before.$own"
+    [ -e owner ] || fail unsent "cannot write owner: is the disk full?"
+    tell_owner
 }
 
 # status SECONDS [queue] [load]      asks the batch system for so much of what it knows

@@ -17,13 +17,12 @@ unfit() {
 
 # Ends well if $root may be made one. Whatever bears the site's mark may go on.
 judge() {
-    marker=
-    [ ! -f "$root/site-id" ] || { IFS= read -r marker < "$root/site-id"; } 2> /dev/null
-    case $marker in
-    '') ;;
-    "cospan site $site") return ;;
-    *) unfit "its site-id names another site; give each site its own directory" ;;
-    esac
+    marker= whole=1
+    [ ! -f "$root/site-id" ] || { IFS= read -r marker < "$root/site-id"; } 2> /dev/null || whole=
+    [ "$marker" != "cospan site $site" ] || return 0
+    # Cut off by a loss of power: then the rest must be ours.
+    [ -n "$whole" ] || case "cospan site $site" in "$marker"*) marker= ;; esac
+    [ -z "$marker" ] || unfit "its site-id names another site; give each site its own directory"
     judge_path
     judge_use
     judge_above
@@ -122,7 +121,7 @@ is_known() {
 
 # Nothing is in it but users' files where they belong, or what an initialisation left that was cut off.
 is_begun() {
-    held=$(find "$root" -mindepth 1 -maxdepth 1 ! \( -name site-id -type f -size 0 -o -type d \( -name gone -o -name files \) \
+    held=$(find "$root" -mindepth 1 -maxdepth 1 ! \( -name site-id -type f -o -type d \( -name gone -o -name files \) \
         -o -type d -empty \( -name attempts -o -name spool -o -name live -o -name store -o -name incoming \
         -o -name inspect -o -name trash -o -name links \) \) -printf '"%f", ' -quit)
     [ -z "$held" ] || unfit "it has no site-id, and it is not empty: it holds ${held%, }; name a directory that is empty or not there yet"

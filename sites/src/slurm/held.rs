@@ -55,7 +55,7 @@ impl SlurmSite {
             if root.is_spoiled_file(crate::local::owner::OWNER) {
                 return Ok(());
             }
-            hold.keep(&root, || ours).map(drop)
+            hold.keep(&root, || ours, || Ok(()))
         });
         let deadline = std::time::Duration::from_millis(self.config.deadline.0);
         match tokio::time::timeout(deadline, locked).await {
@@ -85,9 +85,76 @@ impl SlurmSite {
             return Err(self.not_alone(&why));
         }
         let text = ours.text().into_bytes();
-        let words = ["own".to_owned(), text.len().to_string()];
-        self.agent.ask(&words, Request::bytes(text)).await?;
-        *signed() = true;
-        Ok(())
+        let words = ["own".to_owned(), text.len().to_string(), lines.join("\n")];
+        let answer = self.agent.ask(&words, Request::bytes(text)).await?;
+        // Of two that found the same one only one is written down.
+        let lines: Vec<&str> = answer.all("owner").collect();
+        match Owner::parse(&lines.join("\n")) {
+            Some(found) if found == *ours => {
+                *signed() = true;
+                Ok(())
+            }
+            Some(found) => Err(self.not_alone(&found.took(ours, place))),
+            None => Err(self.not_alone("its owner was changed meanwhile; try again")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use async_trait::async_trait;
+    use cospan_domain::ids::{InstanceId, SiteName};
+    use cospan_domain::resources::Resources;
+
+    use super::super::SlurmConfig;
+    use super::*;
+    use crate::exec::child::ChildExec;
+    use crate::exec::{Command, Exec, ExecError, Output, Work};
+
+    /// Has another control plane take the root just before this one writes its name.
+    #[derive(Debug)]
+    struct Behind(Option<Arc<SlurmSite>>);
+
+    #[async_trait]
+    impl Exec for Behind {
+        async fn run(&self, command: Command) -> Result<Output, ExecError> {
+            if let (Some(first), Work::Script { words, .. }) = (&self.0, &command.work)
+                && words.iter().any(|word| word == "own")
+            {
+                first.take().await.unwrap();
+            }
+            ChildExec::of_this_process().run(command).await
+        }
+    }
+
+    fn site(root: &Path, number: u64, behind: Option<Arc<SlurmSite>>) -> SlurmSite {
+        let (name, total) = (SiteName::new("there").unwrap(), Resources::processors(1));
+        let mut config = SlurmConfig::new(name, root.into(), total, Vec::new());
+        config.owner = Some(InstanceId::from_random(number));
+        SlurmSite::remote(config, Arc::new(Behind(behind))).unwrap()
+    }
+
+    #[tokio::test]
+    async fn of_two_that_take_a_root_at_the_same_time_one_has_it() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("root");
+        for left in [None, Some(""), Some("instance of nobody\n")] {
+            let first = Arc::new(site(&root, 1, None));
+            first.initialise().await.unwrap();
+            let owner = root.join("owner");
+            match left {
+                Some(text) => std::fs::write(&owner, text).unwrap(),
+                None => assert!(!owner.exists()),
+            }
+            let refusal = site(&root, 2, Some(first.clone())).take().await.unwrap_err();
+            let named = InstanceId::from_random(1).to_string();
+            assert!(refusal.to_string().contains(&named), "{refusal}");
+            first.take().await.unwrap();
+            assert!(std::fs::read_dir(root.join("gone")).unwrap().next().is_none());
+            // Whoever comes later finds what it is told.
+            site(&root, 1, None).take().await.unwrap();
+        }
     }
 }
