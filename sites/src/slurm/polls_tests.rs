@@ -35,7 +35,9 @@ pub(super) struct Said {
     slow: bool,
     /// Its clock was set by so many seconds.
     pub(super) set_s: i64,
-    /// What of Slurm each status asked for, and cancels.
+    /// How what was cancelled was to end.
+    pub(super) cancelled: Vec<String>,
+    /// What of Slurm each status asked for.
     asked: Vec<String>,
 }
 
@@ -45,7 +47,7 @@ impl Cluster {
     }
 
     /// What was asked since the last time.
-    pub(super) fn asked(&self) -> Vec<String> {
+    fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().asked)
     }
 }
@@ -72,7 +74,7 @@ impl Exec for Cluster {
             }
             "submit" => answer += "number 9\n",
             "cancel" if said.away => return Err(ExecError::NotStarted("no way there".to_owned())),
-            "cancel" => said.asked.push(format!("cancel {}", words[2])),
+            "cancel" => said.cancelled.push(words[2].to_owned()),
             "accounts" => {
                 said.asked.push(words.join(" "));
                 answer += &said.accounts;
