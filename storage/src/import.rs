@@ -75,7 +75,7 @@ pub fn import(
     }
     let imported = fill(&directory, floor, options, input);
     if imported.is_err() {
-        directory.clear_beside(None);
+        directory.clear(|_| true);
     }
     imported
 }

@@ -163,7 +163,8 @@ pub fn open_and_load(
         }
     };
     marker.expect_engine(&directory, options.engine)?;
-    marker.discard_unused(&directory);
+    let known = floor.as_ref().and_then(|file| file.kept.as_ref());
+    marker.discard_unused(&directory, known.map(|kept| kept.known.floor.epoch));
     Start { directory, marker, floor, options, sink }.run(load)
 }
 
@@ -301,5 +302,46 @@ mod tests {
             std::fs::write(path.join(engine.file()), left).unwrap();
             assert!(open(&path, &options, Arc::new(|_| {})).is_err());
         }
+    }
+
+    #[test]
+    fn a_store_that_its_floor_knows_is_kept_whatever_an_old_marker_says() {
+        for engine in EngineKind::ALL {
+            let home = tempfile::tempdir().unwrap();
+            let (path, floor) = (home.path().join("store"), home.path().join("floor"));
+            let options = Options { floor: Some(floor.clone()), ..Options::new(*engine) };
+            let open = || open(&path, &options, Arc::new(|_| {})).unwrap();
+            let first = open();
+            first.journal.close();
+            let (instance, epoch) = (first.instance, first.epoch);
+            drop(first);
+            let mark_anew = || {
+                let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
+                Marker::create(&directory, *engine, instance).unwrap();
+            };
+            mark_anew();
+            assert!(open().epoch > epoch, "it goes on");
+            // Nor does anything of somebody else's go with a store that was never used.
+            mark_anew();
+            std::fs::remove_file(floor).unwrap();
+            std::fs::write(path.join("notes"), "").unwrap();
+            assert_eq!(open().epoch, epoch, "it is made anew");
+            assert!(path.join("notes").exists());
+        }
+    }
+
+    #[test]
+    fn a_marker_that_was_never_whole_is_removed_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("store");
+        drop(Directory::prepare(&path, Duration::ZERO).unwrap());
+        let half = format!(".{}.4711-0.new", marker::FILE);
+        std::fs::write(path.join(half), "{").unwrap();
+        let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
+        assert_eq!(directory.first_entry().unwrap(), None, "an import finds it empty");
+        std::fs::write(path.join(".theirs.new"), "").unwrap();
+        drop(directory);
+        let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
+        assert_eq!(directory.first_entry().unwrap().as_deref(), Some(".theirs.new"));
     }
 }

@@ -36,7 +36,9 @@ impl Directory {
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: text(path) }),
             Err(TryLockError::Error(source)) => Err(io_error(path, "locked", source)),
         })?;
-        Ok(Self { path: path.into(), _lock: lock })
+        let directory = Self { path: path.into(), _lock: lock };
+        directory.clear(is_half_made);
+        Ok(directory)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -57,15 +59,17 @@ impl Directory {
         Ok(names.find(|name| name != LOCK_FILE))
     }
 
-    /// Removes everything but the lock and the file of this name, as far as possible.
-    pub(crate) fn clear_beside(&self, kept: Option<&str>) {
-        let is_kept = |name: &OsStr| name == LOCK_FILE || kept.is_some_and(|kept| name == kept);
+    /// Removes what has such a name, but not the lock, as far as possible.
+    pub(crate) fn clear(&self, is_meant: impl Fn(&OsStr) -> bool) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name == LOCK_FILE || !is_meant(&name) {
+                continue;
+            }
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             // What stays is named by whoever finds it next: an import, or the engine.
             let _ = match is_directory {
                 true => fs::remove_dir_all(entry.path()),
-                false if is_kept(&entry.file_name()) => Ok(()),
                 false => fs::remove_file(entry.path()),
             };
         }
@@ -79,6 +83,12 @@ impl Directory {
             None => Ok(()),
         }
     }
+}
+
+/// Whether it is a marker that was being written when its process died.
+fn is_half_made(name: &OsStr) -> bool {
+    let begin = format!(".{}.", marker::FILE);
+    cospan_durable::is_half_made(name) && name.as_encoded_bytes().starts_with(begin.as_bytes())
 }
 
 fn create(path: &Path) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@
 //! the marker that is noticed, and so is the loss of anything that was durable
 //! at the last opening or at the last close in good order.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -107,10 +108,11 @@ impl Marker {
     }
 
     /// Removes what an engine left that was being made for the first time when its process died, or
-    /// the power was cut: nothing was ever in it, and it may be half a store.
-    pub(crate) fn discard_unused(&self, directory: &Directory) {
-        if self.epoch == Epoch(0) {
-            directory.clear_beside(Some(FILE));
+    /// the power was cut: nothing was ever in it, and it may be half a store. Not if anybody knows
+    /// better: the marker may be an old one, and the store long in use.
+    pub(crate) fn discard_unused(&self, directory: &Directory, known: Option<Epoch>) {
+        if self.epoch == Epoch(0) && known.unwrap_or_default() == Epoch(0) {
+            directory.clear(is_of_engine);
         }
     }
 
@@ -179,6 +181,12 @@ impl Marker {
             problem: format!("its marker is of store {}, its values are of {found}", self.instance),
         })
     }
+}
+
+/// Whether an engine gives this name to what it makes.
+fn is_of_engine(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    matches!(name, b"db" | b"conf" | b"blobs" | b"redb") || name.starts_with(b"snap.")
 }
 
 /// A file of an engine in a directory without a marker.
