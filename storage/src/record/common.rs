@@ -1,7 +1,7 @@
 //! Long texts that jobs of one request have in common: each is kept once, in a record of its own,
 //! for as long as the store. Runs of a sweep would else repeat all that their user wrote once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cospan_domain::ids::JobId;
@@ -89,10 +89,24 @@ pub(super) struct CommonTexts {
 }
 
 impl CommonTexts {
-    /// Those of one request, from the store.
-    pub(super) fn read(journal: &dyn Journal, first: JobId) -> Result<Self, StoreError> {
+    /// Those of one request that a specification names, from the store. There may be far more,
+    /// for others.
+    pub(super) fn named_in(
+        wire: &mut Wire,
+        journal: &dyn Journal,
+        first: JobId,
+    ) -> Result<Self, StoreError> {
+        let mut numbers = BTreeSet::new();
+        wire.each_word(&mut |word| {
+            if let Word::Common(number) = word {
+                numbers.insert(*number);
+            }
+        });
         let mut found = Self::default();
-        each(journal, &keys::commons(first), &mut |stored, _, _| found.take(stored))?;
+        for number in numbers {
+            let what = keys::common(first, number);
+            each(journal, &what, &mut |stored, _, _| found.take(stored))?;
+        }
         Ok(found)
     }
 

@@ -18,7 +18,7 @@ use super::frame::{self, Parts, damaged_record};
 use super::json::Written;
 use super::keys::{self, BLOCK, HISTORY, JobPart};
 pub use super::spec_text::SpecTexts;
-use super::spec_text::{CutSpec, LastSpec, spec_text};
+use super::spec_text::{CutSpec, LastSpec, read_spec, spec_text};
 use super::v1::head::Head;
 use super::v1::{self, Convert, Problem};
 use crate::port::{Change, Journal, MAX_CHANGES, StoreError, Stored, Version};
@@ -304,10 +304,7 @@ pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError>
         None => Err(damaged_record(base, "it is no part of a job".into())),
     })?;
     let Some(assembly) = assembly else { return Ok(None) };
-    let mut texts = match assembly.commons(id)? {
-        Some(first) => CommonTexts::read(journal, first)?,
-        None => CommonTexts::default(),
-    };
+    let mut texts = assembly.common_texts(journal, id)?;
     assembly.finish(id, &mut LastSpec::default(), &mut texts)
 }
 
@@ -326,7 +323,8 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
     }
     let mut record: Archived = parts.read(&what)?;
     if let Some(first) = record.birth.common.map(JobId) {
-        CommonTexts::read(journal, first)?.put_into(&mut record.birth.spec, first)?;
+        let spec = &mut record.birth.spec;
+        CommonTexts::named_in(spec, journal, first)?.put_into(spec, first)?;
     }
     let job = || {
         let components = from_wire(record.components)?;
@@ -381,11 +379,22 @@ impl Assembly {
 
     /// The first job of the request whose texts it has, if its specification was cut.
     pub(super) fn commons(&self, id: JobId) -> Result<Option<JobId>, StoreError> {
-        let Some(parts) = self.spec.as_ref().filter(|parts| is_cut(parts.text())) else {
-            return Ok(None);
-        };
-        let birth: BirthText = parts.read(&keys::spec(id))?;
-        Ok(birth.common.map(JobId))
+        Ok(self.cut_birth(id)?.and_then(|birth| birth.common).map(JobId))
+    }
+
+    fn cut_birth(&self, id: JobId) -> Result<Option<BirthText<'_>>, StoreError> {
+        let parts = self.spec.as_ref().filter(|parts| is_cut(parts.text()));
+        parts.map(|parts| parts.read(&keys::spec(id))).transpose()
+    }
+
+    /// The texts that it has from its request.
+    fn common_texts(&self, journal: &dyn Journal, id: JobId) -> Result<CommonTexts, StoreError> {
+        match self.cut_birth(id)? {
+            Some(BirthText { spec, common: Some(first), .. }) => {
+                CommonTexts::named_in(&mut read_spec(spec.get(), id)?, journal, JobId(first))
+            }
+            _ => Ok(CommonTexts::default()),
+        }
     }
 
     /// The job; `None` if these are the remains of one in the archive.

@@ -143,12 +143,7 @@ pub(crate) fn batch_first(base: &str) -> Option<JobId> {
     u64::from_str_radix(base.strip_prefix("m/batch/")?, 16).ok().map(JobId)
 }
 
-/// The texts that the jobs of a request have in common, as a prefix.
-pub(crate) fn commons(first: JobId) -> String {
-    format!("t/{:016x}/", first.0)
-}
-
-/// One of them.
+/// One of the texts that the jobs of a request have in common.
 pub(crate) fn common(first: JobId, number: u32) -> String {
     format!("t/{:016x}/{number:08x}", first.0)
 }

@@ -53,7 +53,7 @@ impl LastSpec {
     }
 }
 
-fn read_spec(text: &str, id: JobId) -> Result<Wire, StoreError> {
+pub(super) fn read_spec(text: &str, id: JobId) -> Result<Wire, StoreError> {
     serde_json::from_str(text).map_err(|error| damaged_record(&keys::spec(id), error.to_string()))
 }
 

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, JobId, Round};
+use cospan_domain::ids::{Digest, Epoch, JobId, Round};
 use cospan_domain::job::event::{Happened, JobEvent};
 use cospan_domain::job::spec::{Override, Where};
 use cospan_domain::job::state::{Component, Job};
 use cospan_domain::placed::{DominantRefusal, PlacedBy, ReasonCode, Rule, Source};
 use cospan_domain::units::{Bytes, Timestamp};
-use cospan_storage::port::{Change, Key, Outcome, StoreError};
+use cospan_storage::port::{
+    Change, Journal, Key, Outcome, StoreError, StoreSize, Stored, Token, Unit,
+};
 use cospan_storage::record::events::{EventTexts, history, history_texts};
 use cospan_storage::record::job::{
     SpecTexts, archive, head_version, read, read_archived, submission, update,
@@ -387,6 +389,62 @@ fn what_they_have_in_common_outlives_them_for_the_archive() {
     let loaded = place.load();
     assert!(loaded.jobs == [jobs[0].clone(), jobs[4].clone()]);
     assert_eq!(loaded.remains, []);
+}
+
+/// A store that notes what was read of it.
+struct Noting<'a>(&'a dyn Journal, std::sync::Mutex<Vec<Key>>);
+
+impl Journal for Noting<'_> {
+    fn append(&self, epoch: Epoch, token: Token, unit: Unit) {
+        self.0.append(epoch, token, unit);
+    }
+
+    fn scan(
+        &self,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(Stored) -> std::ops::ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.0.scan(prefix, &mut |stored| {
+            self.1.lock().unwrap().push(stored.key.clone());
+            visit(stored)
+        })
+    }
+
+    fn size(&self) -> StoreSize {
+        self.0.size()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+#[test]
+fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
+    let (place, mut jobs) = (Place::new(), runs(&mut Draw::new(9), 5));
+    let theirs: Arc<str> = "t".repeat(100_000).into();
+    for job in &mut jobs[3..] {
+        let spec = Arc::make_mut(&mut job.spec);
+        spec.components[0].program.change(|program| program.setup = vec![theirs.clone()]);
+    }
+    for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
+        place.commit(unit.changes);
+    }
+    let texts_of = |journal: &Noting<'_>| {
+        let keys = std::mem::take(&mut *journal.1.lock().unwrap());
+        let text = |key: &Key| key.0.starts_with(b"t/") && !key.0.contains(&b'+');
+        keys.iter().filter(|key| text(key)).count()
+    };
+    let journal = Noting(&*place.opened.journal, std::sync::Mutex::default());
+    for (job, expected) in [(&jobs[1], 3), (&jobs[3], 4)] {
+        assert!(read(&journal, job.id).unwrap().as_ref() == Some(job));
+        assert_eq!(texts_of(&journal), expected);
+        let texts = history_texts(&journal, job).unwrap();
+        archive(job, &texts).unwrap().into_iter().for_each(|unit| place.commit(unit));
+        texts_of(&journal);
+        assert!(read_archived(&journal, job.id).unwrap().unwrap().job == *job);
+        assert_eq!(texts_of(&journal), expected);
+    }
 }
 
 #[test]
