@@ -7,8 +7,11 @@
 #[path = "../../sites/tests/support/unprivileged.rs"]
 mod unprivileged;
 
+use std::fmt::Debug;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use cospan_storage::check::check;
 use cospan_storage::contract::Subject;
@@ -19,6 +22,9 @@ use cospan_storage::loss::accept;
 use cospan_storage::port::{Outcome, Sink, StoreError, Stored};
 use cospan_storage::{EngineKind, Opened, Options, look, open_and_load};
 use tempfile::TempDir;
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 use unprivileged::unprivileged;
 
 struct Store {
@@ -44,7 +50,7 @@ impl Store {
     }
 
     fn refusal(&self) -> String {
-        let opened = self.open(std::sync::Arc::new(|_| {}), &mut |_| {});
+        let opened = self.open(Arc::new(|_| {}), &mut |_| {});
         match opened.map(drop).unwrap_err() {
             StoreError::Behind(gap) => StoreError::Behind(gap).to_string(),
             error => panic!("refused for another reason: {error}"),
@@ -168,7 +174,7 @@ fn a_store_cut_to_four_fifths_is_never_taken_for_the_whole() {
         std::fs::write(store.engine_file(), &bytes[..used * 4 / 5]).unwrap();
         // One engine finds a beginning, the other damage: in silence nothing is missing.
         assert!(!check(&store.path, &store.options).unwrap().damage.is_empty());
-        assert!(store.open(std::sync::Arc::new(|_| {}), &mut |_| {}).is_err());
+        assert!(store.open(Arc::new(|_| {}), &mut |_| {}).is_err());
     });
 }
 
@@ -227,10 +233,54 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
+/// What stores say meanwhile.
+#[derive(Clone, Default)]
+struct Warnings(Arc<(Mutex<Vec<String>>, Condvar)>);
+
+impl Warnings {
+    /// Waits until something was said of a store in this place.
+    fn await_one_of(&self, place: &Path) {
+        let (said, more) = &*self.0;
+        let place = place.display().to_string();
+        let is_missing = |said: &mut Vec<String>| !said.iter().any(|text| text.contains(&place));
+        let patience = Duration::from_secs(60);
+        let waited = more.wait_timeout_while(said.lock().unwrap(), patience, is_missing);
+        assert!(!waited.unwrap().1.timed_out(), "nothing is said of {place}");
+    }
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut |_: &Field, value: &dyn Debug| text += &format!("{value:?} "));
+        self.0.0.lock().unwrap().push(text);
+        self.0.1.notify_all();
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
 #[test]
 fn a_store_that_cannot_be_looked_at_for_a_while_acknowledges_nothing_and_goes_on() {
+    let warnings = Warnings::default();
+    tracing::subscriber::set_global_default(warnings.clone()).unwrap();
     for (how, begin, end) in TROUBLES {
         for engine in EngineKind::ALL {
+            let warnings = warnings.clone();
             unprivileged(move || {
                 let base = TempDir::new().unwrap();
                 let parent = base.path().join("parent");
@@ -239,8 +289,7 @@ fn a_store_that_cannot_be_looked_at_for_a_while_acknowledges_nothing_and_goes_on
                 accept_jobs(&mut client, 1..=3);
                 begin(&parent);
                 let token = client.append(vec![put("count", "x")]);
-                // Longer than a look at an idle store takes to come.
-                std::thread::sleep(std::time::Duration::from_millis(1_500));
+                warnings.await_one_of(base.path());
                 client.take_all();
                 assert!(client.decided(token).is_none(), "{how}: acknowledged unseen");
                 end(&parent);
