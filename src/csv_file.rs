@@ -2,7 +2,8 @@
 //!
 //! They take a field for a formula by its first letter, whatever is in quotes, and many look past
 //! blanks; others take a semicolon or a tab for the end of a field. What would be one begins with
-//! an apostrophe, by which spreadsheets know text. Numbers stay numbers.
+//! an apostrophe, by which spreadsheets know text. Numbers stay numbers; a text that looks like one
+//! is none.
 
 use std::borrow::Cow;
 
@@ -13,6 +14,31 @@ const BEGINS: [char; 13] = [
 ];
 /// Where a field ends for a program that reads the file otherwise than it is written.
 const ENDS: [char; 4] = [';', '\t', '\n', '\r'];
+
+/// What stands in one column of a row.
+pub(crate) struct Field {
+    text: String,
+    is_number: bool,
+}
+
+impl Field {
+    /// What people or programs called something.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_number: false }
+    }
+
+    /// A number of ours; nothing if there is none.
+    pub(crate) fn number(number: impl ToString) -> Self {
+        Self { text: number.to_string(), is_number: true }
+    }
+
+    fn harmless(&self) -> Cow<'_, str> {
+        match self.is_number {
+            true => Cow::Borrowed(&self.text),
+            false => harmless(&self.text),
+        }
+    }
+}
 
 /// A file that is being written.
 pub(crate) struct CsvFile(csv::Writer<Vec<u8>>);
@@ -26,14 +52,22 @@ impl CsvFile {
     ///
     /// # Errors
     /// It is not as long as those before.
-    pub(crate) fn row<T: AsRef<str>>(
-        &mut self,
-        fields: impl IntoIterator<Item = T>,
-    ) -> csv::Result<()> {
+    pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = Field>) -> csv::Result<()> {
         for field in fields {
-            self.0.write_field(harmless(field.as_ref()).as_bytes())?;
+            self.0.write_field(field.harmless().as_bytes())?;
         }
         self.0.write_record(None::<&[u8]>)
+    }
+
+    /// The row that says what stands in each column.
+    ///
+    /// # Errors
+    /// As for [`CsvFile::row`].
+    pub(crate) fn header<'a>(
+        &mut self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> csv::Result<()> {
+        self.row(names.into_iter().map(Field::text))
     }
 
     /// The whole file.
@@ -49,7 +83,7 @@ impl CsvFile {
 fn harmless(field: &str) -> Cow<'_, str> {
     // A tab or an end of line in front may be dropped, and what follows is a field of its own.
     let begins_blank = field.starts_with(['\t', '\r', '\n']);
-    if is_number(field) || !begins_blank && !field.split_inclusive(ENDS).any(begins_formula) {
+    if !begins_blank && !field.split_inclusive(ENDS).any(begins_formula) {
         return Cow::Borrowed(field);
     }
     let mut text = String::with_capacity(field.len() + 4);
@@ -72,19 +106,17 @@ fn begins_formula(part: &str) -> bool {
     part.trim_start_matches(is_dropped).starts_with(BEGINS)
 }
 
-/// Whether it is a number as programs write it.
-fn is_number(field: &str) -> bool {
-    field.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
-        && field.parse::<f64>().is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read_back(field: &str) -> String {
+        written(Field::text(field))
+    }
+
+    fn written(field: Field) -> String {
         let mut file = CsvFile::new();
-        file.row([field, "next"]).unwrap();
+        file.row([field, Field::text("next")]).unwrap();
         let written = file.finish().unwrap();
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&written[..]);
         reader.records().next().unwrap().unwrap()[0].to_owned()
@@ -114,6 +146,8 @@ mod tests {
             "--1",
             "-inf",
             "+e5",
+            "+1",
+            "-5e3",
         ] {
             let field = read_back(formula);
             assert_eq!(field, format!("'{formula}"), "{formula:?}");
@@ -129,9 +163,10 @@ mod tests {
 
     #[test]
     fn numbers_and_plain_words_stay_as_they_are() {
-        for field in ["-15", "+3", "-1.5e-3", "-0.25", "", "laplace", "a=b", "2026-01-02", "a - b"]
-        {
+        for field in ["15", "", "laplace", "a=b", "2026-01-02", "a - b"] {
             assert_eq!(read_back(field), field);
         }
+        assert_eq!(written(Field::number(-15)), "-15");
+        assert_eq!(written(Field::number("-0.250")), "-0.250");
     }
 }

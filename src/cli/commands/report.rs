@@ -7,7 +7,7 @@ use crate::cli::args::Format;
 use crate::cli::args_job::ReportArgs;
 use crate::cli::context::{Context, PAGE};
 use crate::cli::exit::{CliError, Exit};
-use crate::csv_file::CsvFile;
+use crate::csv_file::{CsvFile, Field};
 
 /// Heads of the columns, in their order.
 pub(crate) const COLUMNS: [&str; 27] = [
@@ -48,14 +48,13 @@ pub(crate) fn run(context: &mut Context, args: &ReportArgs) -> Result<Exit, CliE
     let mut whole = AccountPage::default();
     let mut page = client.accounts(&filter)?;
     if !structured {
-        context.out.bytes(&lines(&[COLUMNS.map(str::to_owned)])?)?;
+        context.out.bytes(&lines([COLUMNS.map(Field::text)])?)?;
     }
     loop {
         match structured {
             true => whole.jobs.extend(page.jobs),
             false => {
-                let rows: Vec<_> = page.jobs.iter().map(cells).collect();
-                context.out.bytes(&lines(&rows)?)?;
+                context.out.bytes(&lines(page.jobs.iter().map(cells))?)?;
             }
         }
         let Some(next) = page.next else { break };
@@ -68,7 +67,7 @@ pub(crate) fn run(context: &mut Context, args: &ReportArgs) -> Result<Exit, CliE
     Ok(Exit::Done)
 }
 
-fn lines(rows: &[[String; COLUMNS.len()]]) -> io::Result<Vec<u8>> {
+fn lines(rows: impl IntoIterator<Item = [Field; COLUMNS.len()]>) -> io::Result<Vec<u8>> {
     let mut file = CsvFile::new();
     for row in rows {
         file.row(row)?;
@@ -76,39 +75,42 @@ fn lines(rows: &[[String; COLUMNS.len()]]) -> io::Result<Vec<u8>> {
     Ok(file.finish()?)
 }
 
-fn cells(row: &AccountRow) -> [String; COLUMNS.len()] {
+fn cells(row: &AccountRow) -> [Field; COLUMNS.len()] {
     fn or_empty(value: Option<impl ToString>) -> String {
         value.map_or_else(String::new, |value| value.to_string())
     }
+    fn number(value: Option<impl ToString>) -> Field {
+        Field::number(or_empty(value))
+    }
     let cost = &row.accounting;
     [
-        row.id.to_string(),
-        or_empty(row.name.as_ref()),
-        row.owner.clone(),
-        row.state.clone(),
-        row.priority.to_string(),
-        or_empty(row.policy.as_ref()),
-        row.components.to_string(),
-        row.processors.to_string(),
-        row.submitted_at.to_string(),
-        or_empty(row.placed_at),
-        or_empty(row.started_at),
-        or_empty(row.ended_at),
-        row.rounds.to_string(),
-        row.attempts.to_string(),
-        or_empty(cost.placement_time_ms),
-        cost.total_placement_time_ms.to_string(),
-        or_empty(cost.queue_time_ms),
-        or_empty(cost.wait_time_ms),
-        or_empty(cost.start_overhead_ms),
-        or_empty(cost.start_delay_ms),
-        or_empty(cost.gained_time_ms),
-        cost.gained_processor_ms.to_string(),
-        cost.wasted_processor_ms.to_string(),
-        or_empty(cost.execution_time_ms),
-        or_empty(cost.response_time_ms),
-        cost.sites_combined.to_string(),
-        cost.transfer_volume_bytes.to_string(),
+        Field::number(row.id),
+        Field::text(or_empty(row.name.as_ref())),
+        Field::text(&row.owner),
+        Field::text(&row.state),
+        Field::text(row.priority.to_string()),
+        Field::text(or_empty(row.policy.as_ref())),
+        Field::number(row.components),
+        Field::number(row.processors),
+        Field::text(row.submitted_at.to_string()),
+        Field::text(or_empty(row.placed_at)),
+        Field::text(or_empty(row.started_at)),
+        Field::text(or_empty(row.ended_at)),
+        Field::number(row.rounds),
+        Field::number(row.attempts),
+        number(cost.placement_time_ms),
+        Field::number(cost.total_placement_time_ms),
+        number(cost.queue_time_ms),
+        number(cost.wait_time_ms),
+        number(cost.start_overhead_ms),
+        number(cost.start_delay_ms),
+        number(cost.gained_time_ms),
+        Field::number(cost.gained_processor_ms),
+        Field::number(cost.wasted_processor_ms),
+        number(cost.execution_time_ms),
+        number(cost.response_time_ms),
+        Field::number(cost.sites_combined),
+        Field::number(cost.transfer_volume_bytes),
     ]
 }
 
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_cell_stands_below_the_name_that_the_structured_report_has_for_it() {
-        let written = lines(&[COLUMNS.map(str::to_owned), cells(&row())]).unwrap();
+        let written = lines([COLUMNS.map(Field::text), cells(&row())]).unwrap();
         let mut reader = csv::Reader::from_reader(&written[..]);
         let heads = reader.headers().unwrap().clone();
         let cells = reader.records().next().unwrap().unwrap();

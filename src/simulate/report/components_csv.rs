@@ -3,12 +3,12 @@
 //! From these rows capacity and use of every site can be worked out anew.
 
 use super::ReportError;
-use super::jobs_csv::{Column, column, csv, since_began};
+use super::jobs_csv::{Column, column, csv, since_began, words};
 use super::record::{AttemptRow, RunRecord};
 
 /// All columns, from left to right.
 pub const COMPONENT_COLUMNS: [Column<AttemptRow>; 13] = [
-    column("run", "label of the run, such as its policy", |run, _| run.label.clone()),
+    words("run", "label of the run, such as its policy", |run, _| run.label.clone()),
     column("seed", "seed of the run", |run, _| run.seed.to_string()),
     column("job_id", "number of the job in its run", |_, row| row.job.to_string()),
     column("round", "round of co-allocation of the job, from 1", |_, row| {
@@ -16,7 +16,7 @@ pub const COMPONENT_COLUMNS: [Column<AttemptRow>; 13] = [
     }),
     column("component", "component of the job, from 0", |_, row| row.component.to_string()),
     column("attempt", "attempt of the component, from 1", |_, row| row.attempt.to_string()),
-    column("site", "where it was submitted", |run, row| {
+    words("site", "where it was submitted", |run, row| {
         run.sites.get(row.site).map_or(String::new(), |site| site.name.clone())
     }),
     column("processors", "processors that it asked for", |_, row| row.processors.to_string()),
@@ -30,7 +30,7 @@ pub const COMPONENT_COLUMNS: [Column<AttemptRow>; 13] = [
     column("ended_s", "processors free again, since the run began", |run, row| {
         since_began(run, row.ended)
     }),
-    column("why_ended", "what ended it, as its site saw it", |_, row| {
+    words("why_ended", "what ended it, as its site saw it", |_, row| {
         row.why.clone().unwrap_or_default()
     }),
 ];

@@ -7,7 +7,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ReportError;
 use super::record::{JobRow, RunRecord};
-use crate::csv_file::CsvFile;
+use crate::csv_file::{CsvFile, Field};
 
 /// A column of the file.
 #[derive(Debug, Clone, Copy)]
@@ -16,18 +16,20 @@ pub struct Column<Row> {
     pub name: &'static str,
     /// What it says.
     pub meaning: &'static str,
+    /// Its values are numbers.
+    is_number: bool,
     /// Its value; empty if it never came to that.
-    pub(super) value: fn(&RunRecord, &Row) -> String,
+    value: fn(&RunRecord, &Row) -> String,
 }
 
 /// All columns, from left to right.
 pub const COLUMNS: [Column<JobRow>; 33] = [
-    column("run", "label of the run, such as its policy", |run, _| run.label.clone()),
+    words("run", "label of the run, such as its policy", |run, _| run.label.clone()),
     column("seed", "seed of the run", |run, _| run.seed.to_string()),
     column("job_id", "number of the job in its run", |_, job| job.id.to_string()),
-    column("name", "name given by the user", |_, job| job.name.clone()),
-    column("priority", "priority class", |_, job| job.priority.clone()),
-    column("ending", "done, failed, cancelled or unfinished", |_, job| job.ending.word().into()),
+    words("name", "name given by the user", |_, job| job.name.clone()),
+    words("priority", "priority class", |_, job| job.priority.clone()),
+    words("ending", "done, failed, cancelled or unfinished", |_, job| job.ending.word().into()),
     column("components", "components of the job", |_, job| job.components.to_string()),
     column("processors", "processors of all components", |_, job| job.processors.to_string()),
     column("sites", "different sites of the last placement; 0 if never placed", |_, job| {
@@ -119,22 +121,38 @@ pub(super) fn csv<Row>(
     rows: fn(&RunRecord) -> &[Row],
 ) -> Result<Vec<u8>, ReportError> {
     let mut file = CsvFile::new();
-    file.row(columns.iter().map(|column| column.name))?;
+    file.header(columns.iter().map(|column| column.name))?;
     for run in runs {
         for row in rows(run) {
-            file.row(columns.iter().map(|column| (column.value)(run, row)))?;
+            file.row(columns.iter().map(|column| column.field(run, row)))?;
         }
     }
     Ok(file.finish()?)
 }
 
-/// A column, in one line.
+impl<Row> Column<Row> {
+    fn field(&self, run: &RunRecord, row: &Row) -> Field {
+        let value = (self.value)(run, row);
+        if self.is_number { Field::number(value) } else { Field::text(value) }
+    }
+}
+
+/// A column of numbers, in one line.
 pub(super) const fn column<Row>(
     name: &'static str,
     meaning: &'static str,
     value: fn(&RunRecord, &Row) -> String,
 ) -> Column<Row> {
-    Column { name, meaning, value }
+    Column { name, meaning, is_number: true, value }
+}
+
+/// A column of names or other words.
+pub(super) const fn words<Row>(
+    name: &'static str,
+    meaning: &'static str,
+    value: fn(&RunRecord, &Row) -> String,
+) -> Column<Row> {
+    Column { name, meaning, is_number: false, value }
 }
 
 /// Seconds with three decimals from the begin of the run, negative before it.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReportError;
 use super::record::{RunRecord, SLOWDOWN_THRESHOLD};
-use crate::csv_file::CsvFile;
+use crate::csv_file::{CsvFile, Field};
 
 const DAY: DurationMs = DurationMs::from_secs(86_400);
 const HEADER: [&str; 7] = ["run", "seed", "site", "day", "jobs", "wait_s", "bounded_slowdown"];
@@ -53,19 +53,19 @@ impl LocalDay {
 /// [`ReportError::Csv`] if a row cannot be written, which memory never refuses.
 pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
     let mut file = CsvFile::new();
-    file.row(HEADER)?;
+    file.header(HEADER)?;
     for run in runs {
         for site in &run.sites {
             for LocalDay { day, jobs, wait_ms, slowdown } in &site.local_days {
                 let each = 1.0 / *jobs as f64;
                 file.row([
-                    run.label.clone(),
-                    run.seed.to_string(),
-                    site.name.clone(),
-                    day.to_string(),
-                    jobs.to_string(),
-                    format!("{:.3}", *wait_ms as f64 / 1e3 * each),
-                    format!("{:.4}", slowdown * each),
+                    Field::text(&run.label),
+                    Field::number(run.seed),
+                    Field::text(&site.name),
+                    Field::number(day),
+                    Field::number(jobs),
+                    Field::number(format!("{:.3}", *wait_ms as f64 / 1e3 * each)),
+                    Field::number(format!("{:.4}", slowdown * each)),
                 ])?;
             }
         }
