@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "cli/explain.rs"]
+mod explain;
 #[path = "cli/fake.rs"]
 mod fake;
 #[path = "cli/hostile.rs"]

@@ -21,12 +21,13 @@ mod out;
 mod version;
 mod when;
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Cli, Command};
+use args::{Cli, Command, Format};
 use args_job::ClassArg;
 use args_operate::{CompletionArgs, ManArgs};
 use commands::{
@@ -80,13 +81,30 @@ pub fn main() -> ExitCode {
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let hides = |given: OsString| given.to_str().is_none_or(|text| text.contains(is_hidden));
     // Some arguments are taken from there.
-    let ours = |name: OsString| name.to_str().is_some_and(|name| name.starts_with("COSPAN_"));
-    let environment = std::env::vars_os().filter_map(|(name, value)| ours(name).then_some(value));
+    let environment = variables(&Cli::command()).into_iter().filter_map(std::env::var_os);
     if !std::env::args_os().chain(environment).any(hides) {
         error.exit();
     }
-    note(error.render().to_string().trim_end());
-    Exit::Usage.into()
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        note(text.trim_end());
+        return Exit::Usage.into();
+    }
+    match Out::stdout(Format::Table).text(&text) {
+        Ok(()) => Exit::Done.into(),
+        Err(error) => {
+            let error = CliError::from(error);
+            complain(&error);
+            error.exit.into()
+        }
+    }
+}
+
+/// Variables of the environment that stand for arguments.
+fn variables(command: &clap::Command) -> BTreeSet<OsString> {
+    let own = command.get_arguments().filter_map(|argument| argument.get_env());
+    let below = command.get_subcommands().flat_map(variables);
+    own.map(OsStr::to_owned).chain(below).collect()
 }
 
 fn complain(error: &CliError) {

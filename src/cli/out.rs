@@ -108,6 +108,11 @@ pub(crate) fn fields(fields: &[(&str, String)]) -> String {
     text.unwrap_or_default()
 }
 
+/// One line, whatever others wrote that is told in it.
+pub(crate) fn line(text: &str) -> String {
+    cell(text) + "\n"
+}
+
 /// For headings and names.
 pub(crate) fn bold(text: &str) -> String {
     painted(Style::new().bold(), text)
@@ -195,6 +200,8 @@ mod tests {
         assert_eq!(text, "ID  NAME\n7   a\\n8\\tfinished\\u{202e}\n");
         let text = fields(&[("Name", "a\nState  finished".into())]);
         assert_eq!(text.lines().count(), 1, "{text}");
+        let text = terminal::without_styles(&line(&format!("it is {}: a\njob 8", bold("held"))));
+        assert_eq!(text, "it is held: a\\njob 8\n");
     }
 
     #[test]

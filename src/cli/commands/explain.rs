@@ -10,7 +10,7 @@ use crate::cli::args::Format;
 use crate::cli::args_job::ExplainArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::{bold, columns, note, state, warning_word};
+use crate::cli::out::{bold, columns, line, note, state, warning_word};
 use crate::cli::when::clock;
 use crate::client::{Client, ClientError};
 
@@ -57,7 +57,7 @@ fn told(report: &ExplainReport, each: bool) -> String {
         0 => "the job".into(),
         number => format!("job {number}"),
     };
-    let mut text = format!("{}: {}\n", bold(&job), report.summary);
+    let mut text = line(&format!("{}: {}", bold(&job), report.summary));
     if let Some(position) = report.position {
         text.push_str(&format!("  number {position} in its queue\n"));
     }
@@ -67,19 +67,19 @@ fn told(report: &ExplainReport, each: bool) -> String {
     text.push_str(&start(report));
     if let Some(policy) = &report.policy {
         let rule = report.rule.as_ref().map(|rule| format!(", rule {rule}"));
-        text.push_str(&format!("  policy {policy}{}\n", rule.unwrap_or_default()));
+        text.push_str(&line(&format!("  policy {policy}{}", rule.unwrap_or_default())));
     }
     if let Some(refused) = &report.refused {
-        text.push_str(&format!("  when it was placed, {refused}\n"));
+        text.push_str(&line(&format!("  when it was placed, {refused}")));
     }
     if let Some(withheld) = &report.withheld {
         let sites: Vec<String> =
             withheld.processors.iter().map(|(site, count)| format!("{count} at {site}")).collect();
         let (sites, until) = (sites.join(", "), clock(withheld.until));
-        text.push_str(&format!(
-            "  withheld until {until} for job {}, which has waited long: {sites}\n",
+        text.push_str(&line(&format!(
+            "  withheld until {until} for job {}, which has waited long: {sites}",
             withheld.job
-        ));
+        )));
     }
     if let Some(cost) = &report.cost {
         text.push_str(&costs(cost));
@@ -157,9 +157,9 @@ fn start(report: &ExplainReport) -> String {
         (Some(estimate), _) => {
             let (from, until) = (clock(estimate.from), clock(estimate.until));
             let basis = &estimate.basis;
-            format!("  start from {from}, in all likelihood before {until}: {basis}\n")
+            line(&format!("  start from {from}, in all likelihood before {until}: {basis}"))
         }
-        (None, Some(reason)) => format!("  start unknown: {reason}\n"),
+        (None, Some(reason)) => line(&format!("  start unknown: {reason}")),
         (None, None) => String::new(),
     }
 }
@@ -215,7 +215,7 @@ fn transfer(transfer: &TransferReport) -> Vec<String> {
 fn failure(transfer: &TransferReport) -> Option<String> {
     let problem = transfer.problem.as_ref()?;
     let TransferReport { component, from, site, .. } = transfer;
-    Some(format!("  {component}, {from} to {site}: the last try failed: {problem}\n"))
+    Some(line(&format!("  {component}, {from} to {site}: the last try failed: {problem}")))
 }
 
 fn row(verdict: &VerdictReport) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! What failed components printed last, marked as their own words.
 
 use crate::api::v1::last_words::LastWordsReport;
-use crate::cli::out::{bold, dim};
+use crate::cli::out::{bold, dim, line};
 use crate::client::Client;
 
 /// The last words of a job's failed components. Where they cannot be had, the reason that the
@@ -19,18 +19,20 @@ fn of_component(words: &LastWordsReport) -> String {
     let LastWordsReport { component, attempt, site, more, .. } = words;
     let who = format!("component {}, attempt {attempt} at {site}", bold(component));
     if let Some(problem) = &words.problem {
-        return format!("  {who}: its standard error could not be read: {problem}\n");
+        return line(&format!("  {who}: its standard error could not be read: {problem}"));
     }
     if words.lines.is_empty() {
-        return format!("  {who}: it printed nothing to standard error; all it printed: {more}\n");
+        return line(&format!(
+            "  {who}: it printed nothing to standard error; all it printed: {more}"
+        ));
     }
-    let mut text = format!("  {who}, in its own words (the end of its standard error):\n");
+    let mut text = line(&format!("  {who}, in its own words (the end of its standard error):"));
     let bar = dim("|");
     words.lines.iter().for_each(|line| text.push_str(&format!("    {bar} {line}\n")));
     if words.shortened {
-        text.push_str(&format!("  the rest: {more}\n"));
+        text.push_str(&line(&format!("  the rest: {more}")));
     } else {
-        text.push_str(&format!("  to read it again: {more}\n"));
+        text.push_str(&line(&format!("  to read it again: {more}")));
     }
     text
 }

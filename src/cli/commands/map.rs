@@ -8,7 +8,7 @@ use crate::api::v1::explain::{BidReport, ExplainReport};
 use crate::cli::args_job::MapArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::columns;
+use crate::cli::out::{columns, line};
 use crate::simulate::report::{MapPoint, virtual_map};
 
 /// Draws the sites as they are to a job.
@@ -41,7 +41,7 @@ fn title(report: &ExplainReport) -> String {
 
 /// What the bids are by, as a line.
 pub(super) fn by(report: &ExplainReport) -> String {
-    report.bids_by.as_ref().map(|by| format!("Bids: {by}.\n")).unwrap_or_default()
+    report.bids_by.as_ref().map(|by| line(&format!("Bids: {by}."))).unwrap_or_default()
 }
 
 /// The sites that are on no map.

@@ -4,7 +4,7 @@ use cospan_domain::units::DurationMs;
 
 use crate::api::v1::preferences::ObjectiveName;
 use crate::api::v1::ranking::{CandidateReport, RankingReport};
-use crate::cli::out::columns;
+use crate::cli::out::{columns, line};
 use crate::cli::when::local;
 
 /// Each ranking with a line that says by what, and a table.
@@ -20,7 +20,7 @@ fn one(ranking: &RankingReport) -> String {
     };
     let rows: Vec<Vec<String>> = ranking.candidates.iter().map(row).collect();
     let heading = ["SITE", "", "INPUT", "START", "RUNS", "DONE"];
-    format!("{}: sites ranked {by}\n{}", ranking.component, columns(&heading, &rows))
+    line(&format!("{}: sites ranked {by}", ranking.component)) + &columns(&heading, &rows)
 }
 
 fn row(candidate: &CandidateReport) -> Vec<String> {

@@ -12,7 +12,7 @@ use crate::cli::args_job::OnlyArgs;
 use crate::cli::args_reserve::{ReservationCommand, Reserved};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::{bold, columns, fields, note, state};
+use crate::cli::out::{bold, columns, fields, line, note, state};
 use crate::cli::when::local;
 use crate::client::Client;
 
@@ -191,10 +191,10 @@ fn show(row: &ReservationRow) -> String {
     }
     if !row.events.is_empty() {
         text += &format!("\n{}\n", bold("what happened"));
-        let line = |event: &EventReport| {
-            format!("  {}  {event}\n", event.at.map(local).unwrap_or_default())
+        let told = |event: &EventReport| {
+            line(&format!("  {}  {event}", event.at.map(local).unwrap_or_default()))
         };
-        text.extend(row.events.iter().map(line));
+        text.extend(row.events.iter().map(told));
     }
     text + "\n"
 }

@@ -15,7 +15,7 @@ use crate::cli::args_job::ShowArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::ids::IdItem;
-use crate::cli::out::{bold, columns, dim, fields, state};
+use crate::cli::out::{bold, columns, dim, fields, line, state};
 use crate::cli::when::{age, clock, now};
 
 /// A job with its history.
@@ -291,7 +291,7 @@ fn history_text(history: &HistoryReport) -> String {
     }
     for event in &history.events {
         let at = event.at.map(clock).unwrap_or_default();
-        text.push_str(&format!("{}  {event}\n", dim(&at)));
+        text.push_str(&line(&format!("{}  {event}", dim(&at))));
     }
     text
 }

@@ -13,7 +13,7 @@ use crate::api::v1::site::{
 use crate::cli::args_operate::{SiteCommand, VerdictArg};
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::out::{bold, columns, fields, state};
+use crate::cli::out::{bold, columns, fields, line, state};
 use crate::cli::when::{age, clock, local, now, rough};
 use crate::client::{Client, SiteAction};
 
@@ -80,12 +80,12 @@ fn order(
     action: SiteAction,
 ) -> Result<(), CliError> {
     client.order_site(site, &action)?;
-    Ok(context.out.answer(&client.site(site)?, line)?)
+    Ok(context.out.answer(&client.site(site)?, standing)?)
 }
 
-fn line(site: &SiteReport) -> String {
+fn standing(site: &SiteReport) -> String {
     let reason = site.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    format!("site {} is {}{reason}\n", bold(&site.name), state(&site.state))
+    line(&format!("site {} is {}{reason}", bold(&site.name), state(&site.state)))
 }
 
 fn processors(counts: &Counts) -> String {
@@ -193,7 +193,7 @@ fn free_later(timeline: &TimelineReport, total: u64) -> String {
         "answered" => timeline.steps.as_slice(),
         "silent" => {
             let why = timeline.problem.as_deref().unwrap_or("?");
-            return format!("\nwhat is free later is not known: {why}\n");
+            return format!("\n{}", line(&format!("what is free later is not known: {why}")));
         }
         // It promises nothing for later, and there is nothing to tell.
         _ => return String::new(),

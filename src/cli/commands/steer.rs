@@ -8,6 +8,7 @@ use crate::cli::args_job::CancelArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::ids::IdList;
+use crate::cli::out::line;
 use crate::client::{Client, Order};
 
 /// Most jobs that one request may name.
@@ -87,14 +88,14 @@ fn to_the_end(
 fn tell(context: &mut Context, order: Order, report: &OrderReport) -> Result<Exit, CliError> {
     context.out.answer(report, |report| match report.jobs.as_slice() {
         [] => "no jobs\n".into(),
-        jobs => jobs.iter().map(|job| line(order, job)).collect(),
+        jobs => jobs.iter().map(|job| told(order, job)).collect(),
     })?;
     let refused =
         |job: &OutcomeReport| matches!(job.outcome, OutcomeName::Refused | OutcomeName::NotFound);
     Ok(if report.jobs.iter().any(refused) { Exit::Refused } else { Exit::Done })
 }
 
-fn line(order: Order, job: &OutcomeReport) -> String {
+fn told(order: Order, job: &OutcomeReport) -> String {
     let done = match order {
         Order::Cancel => "is being cancelled",
         Order::Freeze => "frozen",
@@ -109,5 +110,5 @@ fn line(order: Order, job: &OutcomeReport) -> String {
         OutcomeName::Refused => "refused",
     };
     let detail = job.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
-    format!("job {} {what}{detail}\n", job.id)
+    line(&format!("job {} {what}{detail}", job.id))
 }

@@ -21,6 +21,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::out::{note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
+use crate::terminal::cell;
 
 /// Where a job is from.
 struct Origin {
@@ -75,7 +76,7 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
     let submitted = submitted.map_err(|error| at_its_file(error, &origins))?;
     for row in &submitted.jobs {
         if let Some(warning) = &row.warning {
-            note(&format!("{}: job {}: {warning}", warning_word(), row.id));
+            note(&cell(&format!("{}: job {}: {warning}", warning_word(), row.id)));
         }
     }
     let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();

@@ -16,7 +16,7 @@ use crate::cli::args_job::WaitArgs;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::interrupt::set_hint;
-use crate::cli::out::{note, state};
+use crate::cli::out::{line, note, state};
 use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
 
 /// Longest time without a look at the jobs, whatever the stream says.
@@ -107,7 +107,7 @@ fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> Exit {
 fn outcome_text(outcome: &Outcome) -> String {
     let reason = outcome.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let words = last_words::text(&outcome.last_words);
-    format!("job {} {}{reason}\n{words}", outcome.id, state(&outcome.state))
+    line(&format!("job {} {}{reason}", outcome.id, state(&outcome.state))) + &words
 }
 
 struct Watch<'c> {

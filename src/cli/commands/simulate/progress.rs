@@ -15,7 +15,6 @@ use crate::terminal;
 const LOOK: Duration = Duration::from_millis(200);
 /// Between two lines of a file that nobody watches.
 const LINE: Duration = Duration::from_secs(10);
-/// Goes to the begin of the line and clears it.
 const DAY_MS: u64 = 86_400_000;
 
 /// Where all runs are.
