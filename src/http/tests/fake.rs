@@ -50,6 +50,8 @@ pub(in crate::http) struct Fake {
     pub(in crate::http) contents: Mutex<Contents>,
     pub(in crate::http) history: Mutex<BTreeMap<JobId, Vec<JobEvent>>>,
     pub(in crate::http) archive: Mutex<BTreeMap<JobId, Arc<Job>>>,
+    /// How often that was looked into for a job.
+    pub(in crate::http) archive_reads: AtomicUsize,
     pub(in crate::http) files: Mutex<BTreeMap<LogicalName, FileReport>>,
     pub(in crate::http) export: Mutex<Vec<Result<Bytes, String>>>,
     pub(in crate::http) ready: AtomicBool,
@@ -77,6 +79,7 @@ impl Default for Fake {
             contents: Mutex::default(),
             history: Mutex::default(),
             archive: Mutex::default(),
+            archive_reads: AtomicUsize::default(),
             files: Mutex::default(),
             export: Mutex::default(),
             ready: AtomicBool::new(true),
@@ -330,6 +333,7 @@ impl Backend for Fake {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
+        self.archive_reads.fetch_add(1, Ordering::SeqCst);
         Ok(self.archive.lock().unwrap().get(&id).cloned())
     }
 

@@ -1,9 +1,10 @@
 //! Logs and outputs.
 
 use std::io::Read;
+use std::sync::atomic::Ordering;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use cospan_domain::job::state::{Component, Ending, Run};
+use cospan_domain::job::state::{Component, Ending, Phase, Run};
 use cospan_domain::units::Timestamp;
 
 use super::*;
@@ -78,6 +79,22 @@ fn an_output_of_many_pieces_arrives_whole_with_its_length() {
     assert_eq!(reply.body, text[5..300_005]);
     put(&served, "empty", b"");
     assert_eq!(served.get("/v1/jobs/1/outputs/b/empty").body, b"");
+}
+
+#[test]
+fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
+    let served = Served::start();
+    with_attempt(&served, Run::Ended { how: Ending::Succeeded, at: Timestamp(2) });
+    served.fake.change(1, |job| job.phase = Phase::Finished { at: Timestamp(2) });
+    let archived = served.fake.view.lock().unwrap().jobs.remove(&JobId(1)).unwrap();
+    served.fake.archive.lock().unwrap().insert(JobId(1), archived);
+    let text = vec![b'a'; 1_000_000];
+    for (path, file) in [("logs/b/stdout?follow=true", "stdout"), ("outputs/b/out", "out")] {
+        put(&served, file, &text);
+        served.fake.archive_reads.store(0, Ordering::SeqCst);
+        assert!(served.get(&format!("/v1/jobs/1/{path}")).body == text, "{path}");
+        assert_eq!(served.fake.archive_reads.load(Ordering::SeqCst), 1, "{path}");
+    }
 }
 
 #[test]
