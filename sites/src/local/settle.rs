@@ -91,7 +91,10 @@ impl Remembered {
     /// What it means that files say no last word.
     fn judge(self, mut evidence: Evidence) -> Observation {
         evidence.perhaps_begun |= self.may_have_lost_begun(&evidence);
-        let verdict = verdict(self.word(), self.left(&evidence), true);
+        let left = self.left(&evidence);
+        // What was seen to begin did, whatever its files say.
+        evidence.perhaps_begun |= self.began && matches!(left, Left::Begun | Left::Spoiled);
+        let verdict = verdict(self.word(), left, true);
         observed(verdict, Some(&evidence), || self.said().to_owned())
     }
 

@@ -183,7 +183,9 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
         };
         for _ in 0..3 {
             let seen = await_seen(&*fixture.site, tag(1), over).await;
-            let Observation::Ended { why, .. } = seen else { panic!("after {deed:?}: {seen:?}") };
+            let Observation::Ended { began: true, why, .. } = seen else {
+                panic!("after {deed:?}: {seen:?}")
+            };
             assert_eq!(why, expected, "after {deed:?}");
         }
         assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
