@@ -85,7 +85,9 @@ impl SlurmSite {
             return Err(self.not_alone(&why));
         }
         let text = ours.text().into_bytes();
-        let words = ["own".to_owned(), text.len().to_string(), lines.join("\n")];
+        // As a shell reads a file.
+        let seen = lines.join("\n").trim_end_matches('\n').to_owned();
+        let words = ["own".to_owned(), text.len().to_string(), seen];
         let answer = self.agent.ask(&words, Request::bytes(text)).await?;
         // Of two that found the same one only one is written down.
         let lines: Vec<&str> = answer.all("owner").collect();
@@ -140,7 +142,7 @@ mod tests {
     async fn of_two_that_take_a_root_at_the_same_time_one_has_it() {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().join("root");
-        for left in [None, Some(""), Some("instance of nobody\n")] {
+        for left in [None, Some(""), Some("instance of nobody\n\n")] {
             let first = Arc::new(site(&root, 1, None));
             first.initialise().await.unwrap();
             let owner = root.join("owner");
