@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture};
-use cospan_domain::ids::{JobId, KeyName};
+use cospan_domain::ids::JobId;
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::Job;
@@ -21,6 +21,7 @@ use super::bidding::Bids;
 use super::forward::Forwarding;
 use super::grid::GridMaker;
 use super::reserving::Seeking;
+use super::suspects::Suspects;
 use super::within::Within;
 use crate::actor_registry::{Dirty, Look};
 use crate::api::View;
@@ -65,7 +66,7 @@ pub struct CoAllocator {
     /// Jobs whose turn ended earlier lives; not tried until they were held and released.
     shunned: BTreeSet<JobId>,
     /// Owners whose jobs ask sites under their names.
-    pub(super) suspects: BTreeSet<KeyName>,
+    pub(super) suspects: Suspects,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -118,7 +119,7 @@ impl CoAllocator {
             interval: None,
             wake: None,
             shunned: BTreeSet::new(),
-            suspects: BTreeSet::new(),
+            suspects: Suspects::default(),
             dirty,
             _guard: guard,
             shared,

@@ -106,6 +106,11 @@ pub(super) async fn action(
         if known.does_without(action, &answers, &scenario) {
             continue;
         }
+        if is_still_frozen(action, &answers) {
+            drop(known);
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            continue;
+        }
         known.next_deal += 1;
         for answer in answers {
             let view = plane_run.plane.view();
@@ -113,6 +118,17 @@ pub(super) async fn action(
             known.learn(action, answer, plane_run.clock.now());
         }
     }
+}
+
+/// Whether a job goes on being frozen as nobody could look after it: its user is told to try again,
+/// and does, as it would wait for ever.
+fn is_still_frozen(action: &UserAction, answers: &[Result<ApiAnswer, ApiRefusal>]) -> bool {
+    let is_undone = |answer: &Result<ApiAnswer, ApiRefusal>| {
+        let Ok(ApiAnswer::Jobs(outcomes)) = answer else { return false };
+        let again = |why: &String| why.ends_with("try again");
+        outcomes.iter().any(|(_, what)| matches!(what, JobOutcome::Refused(why) if again(why)))
+    };
+    matches!(action, UserAction::Freeze(_, false)) && answers.iter().any(is_undone)
 }
 
 /// What an action is called, and where its job stands when it is made.
