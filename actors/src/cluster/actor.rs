@@ -16,10 +16,11 @@ use cospan_sites::port::Site;
 use tokio::sync::Semaphore;
 
 use super::bidding::Bidder;
+use super::calm::Calm;
 use super::gauges::Gauges;
 use super::own_probe::Sent;
-use super::poll::Seen;
 use super::reach::RoundTripSchedule;
+use super::seen::Seen;
 use crate::actor_registry::{Dirty, Look};
 use crate::chaos::{self, Point};
 use crate::live_state::SiteReport;
@@ -59,6 +60,7 @@ pub struct Cluster {
     /// The probe of our own, as far as it was sent.
     pub(super) sent: Sent,
     pub(super) seen: Seen,
+    pub(super) calm: Calm,
     /// Attempts that wait for others here, and since when that was seen.
     pub(super) behind: BTreeMap<Tag, Timestamp>,
     pub(super) schedule: RoundTripSchedule,
@@ -113,6 +115,7 @@ impl Cluster {
             asking_shared: false,
             sent: Sent::default(),
             seen: Seen::default(),
+            calm: Calm::default(),
             behind: BTreeMap::new(),
             schedule,
             gauges,
@@ -211,6 +214,7 @@ impl StreamHandler<Hint> for Cluster {
     fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
         self.hinted = true;
+        self.calm.stir();
         let now = self.now();
         self.poll_if_due(now, ctx);
         self.set_wake(ctx, now);

@@ -3,6 +3,7 @@
 mod actor;
 mod bidding;
 mod calls;
+mod calm;
 mod contact;
 mod gauges;
 mod learning;
@@ -17,6 +18,7 @@ mod reach;
 mod reach_tests;
 mod reconcile;
 mod record;
+mod seen;
 mod shared_reservations;
 mod slots;
 #[cfg(test)]

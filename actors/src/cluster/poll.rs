@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::{ComponentIndex, JobId, Tag};
-use cospan_domain::job::demands::Holding;
+use cospan_domain::ids::{JobId, Tag};
 use cospan_domain::reserve::Ebb;
 use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{CallKind, Observation, SiteDescription, SiteError, SiteStatus};
-use imbl::OrdMap;
 use tracing::{debug, info, warn};
 
 use super::Cluster;
@@ -24,10 +22,6 @@ const RETRY: DurationMs = DurationMs(1_000);
 const RETRY_MAX: DurationMs = DurationMs(15_000);
 /// Between two polls for hints: what happens at about the same time is asked for at once.
 const HINT_GAP: DurationMs = DurationMs(10);
-/// Between two polls for attempts that wait in the site's own queue, at most.
-const QUEUE_INTERVAL: DurationMs = DurationMs(15_000);
-/// What has waited there for long is asked for this part of that time later.
-const QUEUE_PATIENCE: u64 = 8;
 /// A description older than this is asked for again along with a poll.
 const DESCRIPTION_EXPIRY: DurationMs = DurationMs(300_000);
 
@@ -38,70 +32,6 @@ struct Polled {
     answered_at: Timestamp,
     status: Result<SiteStatus, SiteError>,
     description: Option<SiteDescription>,
-}
-
-/// What jobs hold at a site, as far as it matters for when to ask it. Gone through only when
-/// it has changed: whether it is time to ask is asked far more often.
-#[derive(Default)]
-pub(super) struct Seen {
-    holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
-    /// Since when attempts live there, beside those that wait in its queue.
-    live: Option<Timestamp>,
-    /// When the last of those that wait in its own queue was submitted.
-    queued: Option<Timestamp>,
-    /// Since when some of those are waited for.
-    awaited: Option<Timestamp>,
-}
-
-impl Seen {
-    /// Whether there was something new to go through.
-    fn follow(
-        &mut self,
-        holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
-        now: Timestamp,
-    ) -> bool {
-        let as_before = match holdings {
-            Some(holdings) => holdings.ptr_eq(&self.holdings),
-            None => self.holdings.is_empty(),
-        };
-        if as_before {
-            return false;
-        }
-        self.holdings = holdings.cloned().unwrap_or_default();
-        let live = || self.holdings.values().filter(|holding| holding.live);
-        let since = |holds: bool, before: Option<Timestamp>| holds.then(|| before.unwrap_or(now));
-        (self.live, self.awaited) = (
-            since(live().any(|holding| !holding.queued), self.live),
-            since(live().any(|holding| holding.awaited), self.awaited),
-        );
-        let queued = live().filter(|holding| holding.queued);
-        self.queued = queued.map(|holding| holding.visible_from.unwrap_or(now)).max();
-        true
-    }
-
-    /// Processors that jobs hold or will claim.
-    fn held(&self) -> u32 {
-        let held = self.holdings.values().map(|holding| holding.resources.processors);
-        held.fold(0, u32::saturating_add)
-    }
-
-    /// When the attempts that live there are to be asked for; `None` while none does. Nobody
-    /// asks for what was submitted just now.
-    fn due(
-        &self,
-        polled_at: Timestamp,
-        interval: DurationMs,
-        soon: DurationMs,
-    ) -> Option<Timestamp> {
-        let live = self.live.map(|since| since.max(polled_at) + interval);
-        let awaited = self.awaited.map(|since| since.max(polled_at) + soon);
-        // What may wait for hours is not asked about each two seconds.
-        let queued = self.queued.map(|submitted| {
-            let pause = DurationMs(polled_at.since(submitted).0 / QUEUE_PATIENCE);
-            submitted.max(polled_at) + pause.min(QUEUE_INTERVAL).max(interval)
-        });
-        live.into_iter().chain(queued).chain(awaited).min()
-    }
 }
 
 impl Polled {
@@ -137,6 +67,7 @@ impl Cluster {
         // Shown whenever it is another: a site where nothing is held any more is not asked.
         if self.seen.follow(self.shared.view.load().holdings.get(&self.name), now) {
             self.gauges.held.set(i64::from(self.seen.held()));
+            self.calm.stir();
             if self.seen.holdings.is_empty() {
                 self.show_state();
             }
@@ -162,6 +93,7 @@ impl Cluster {
         let live = self.attempts_due(polled_at);
         // While somebody waits, what was freed since the last answer is worth knowing soon.
         let pause = settings.poll_interval.min(settings.information_expiry);
+        let pause = self.calm.pause(pause).min(self.refresh_pause());
         let wanted = self.shared.live.wanted().then(|| polled_at + pause);
         // Jobs are placed here, whether they have claimed anything yet or not.
         let is_busy = !self.seen.holdings.is_empty();
@@ -331,6 +263,10 @@ impl Cluster {
         if changed && self.shared.live.wanted() {
             self.shared.actors.co_allocator.look(&());
         }
+        let total = self.report.description.as_ref().map(|site| &site.total);
+        let is_idle = total.is_some() && before.map(|(_, idle)| idle) == total;
+        let is_calm = self.site.is_ours_alone() && is_idle && !changed;
+        self.calm.answered(is_calm);
         self.report.idle = idle;
         self.report.idle_in = Arc::new(status.idle_in);
         self.report.ebbs = status.ebbs.into();
@@ -429,72 +365,5 @@ impl Cluster {
     /// The contact that a report shows to others.
     pub(super) fn current_contact(&self) -> Contact {
         self.contact.contact()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use cospan_domain::ids::Attempt;
-    use cospan_domain::resources::Resources;
-
-    use super::*;
-    use crate::transfer::testing::site;
-
-    #[test]
-    fn what_waits_in_a_queue_is_asked_for_the_more_rarely_the_longer() {
-        let (interval, soon) = (DurationMs(2_000), DurationMs(1_000));
-        let mut holding = Holding::clone(&holdings(&[(1, false)])[&(JobId(1), ComponentIndex(0))]);
-        (holding.queued, holding.visible_from) = (true, Some(Timestamp(10_000)));
-        let held = OrdMap::unit((JobId(1), ComponentIndex(0)), Arc::new(holding));
-        let mut seen = Seen::default();
-        seen.follow(Some(&held), Timestamp(10_000));
-        let pause =
-            |polled_at| seen.due(Timestamp(polled_at), interval, soon).unwrap().0 - polled_at;
-        assert_eq!(pause(10_000), 2_000, "submitted just now");
-        assert_eq!(pause(50_000), 5_000, "for 40 s");
-        assert_eq!(pause(900_000), 15_000, "for a quarter of an hour");
-    }
-
-    fn holdings(each: &[(u64, bool)]) -> OrdMap<(JobId, ComponentIndex), Arc<Holding>> {
-        let holding = |&(job, awaited)| {
-            let (component, resources) = (ComponentIndex(0), Resources::processors(1));
-            let (site, visible_from) = (site("Delft"), None);
-            let live = true;
-            let (attempt, origin) = (Attempt(1), None);
-            let holding = Holding {
-                component,
-                attempt,
-                origin,
-                site,
-                resources,
-                visible_from,
-                live,
-                awaited,
-                queued: false,
-            };
-            ((JobId(job), component), Arc::new(holding))
-        };
-        each.iter().map(holding).collect()
-    }
-
-    #[test]
-    fn what_was_just_submitted_is_asked_for_later_and_puts_off_nothing_else() {
-        let (interval, soon) = (DurationMs(5_000), DurationMs(1_000));
-        let mut seen = Seen::default();
-        let mut due = |held: &[(u64, bool)], now| {
-            seen.follow(Some(&holdings(held)), Timestamp(now));
-            seen.due(Timestamp(100), interval, soon)
-        };
-        assert_eq!(due(&[], 90_000), None, "nothing lives there");
-        assert_eq!(due(&[(1, false)], 91_000), Some(Timestamp(96_000)), "since it lives there");
-        assert_eq!(due(&[(1, false), (2, false)], 93_000), Some(Timestamp(96_000)), "as before");
-        assert_eq!(
-            due(&[(1, false), (2, true)], 94_000),
-            Some(Timestamp(95_000)),
-            "one is awaited"
-        );
-        assert_eq!(due(&[(2, false)], 94_500), Some(Timestamp(96_000)), "it is no more");
-        assert_eq!(due(&[], 94_600), None, "both are gone");
-        assert_eq!(due(&[(3, true)], 99_000), Some(Timestamp(100_000)), "another, much later");
     }
 }

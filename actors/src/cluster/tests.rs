@@ -106,6 +106,38 @@ fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
 }
 
 #[test]
+fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
+    paused(|| async {
+        let world = World::set(&["Delft", "Leiden"], |settings| {
+            settings.information_expiry = DurationMs::from_secs(60);
+        });
+        world.at("Leiden").inside().ours_alone = true;
+        world.settle().await;
+        world.shared.live.set_wanted(true);
+        world.shared.actors.clusters.look_all();
+        let asked = |world: &World| ["Delft", "Leiden"].map(|name| asked_at(world, name));
+        let interval = world.shared.settings.poll_interval;
+        let mut looks = [0, 0];
+        let mut before = asked(&world);
+        for _ in 0..6_000 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let now = asked(&world);
+            (0..2).filter(|&at| now[at] != before[at]).for_each(|at| looks[at] += 1);
+            before = now;
+        }
+        assert!(looks[1] * 2 < looks[0], "{looks:?}");
+        // Jobs that come there make it worth knowing again.
+        world.add_file("input", content(1), &["Leiden"]).await;
+        world.place_job(1, content(1), "Leiden").await;
+        let placed = asked_at(&world, "Leiden");
+        world.until("it is asked", |world| asked_at(world, "Leiden") > placed).await;
+        let first = asked_at(&world, "Leiden");
+        world.until("it is asked again", |world| asked_at(world, "Leiden") > first).await;
+        assert!(asked_at(&world, "Leiden") - first <= interval.0 + 100);
+    });
+}
+
+#[test]
 fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_unasked() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);

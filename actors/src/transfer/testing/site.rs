@@ -29,6 +29,8 @@ pub(crate) struct Inside {
     pub(crate) hung: usize,
     /// Its batch system does not answer: only files of attempts are read.
     pub(crate) half_silent: bool,
+    /// Nobody but us uses it.
+    pub(crate) ours_alone: bool,
     /// Payloads that do nothing run here; without it every submission is refused.
     pub(crate) runs: bool,
     /// So many submissions do not reach it.
@@ -99,6 +101,7 @@ impl FakeSite {
             up: true,
             hanging: false,
             half_silent: false,
+            ours_alone: false,
             broken: None,
             trouble: None,
             hung: 0,
@@ -329,6 +332,10 @@ impl Files for FakeSite {
 impl Site for FakeSite {
     fn name(&self) -> &SiteName {
         &self.name
+    }
+
+    fn is_ours_alone(&self) -> bool {
+        self.inside().ours_alone
     }
 
     fn trouble(&self) -> Option<String> {

@@ -1,0 +1,57 @@
+//! Where nothing happens, looks become rare.
+//!
+//! While somebody waits for placement, what is freed anywhere is worth knowing soon. At a site that
+//! only we use, and that says again and again that nothing is in use, nothing can be freed.
+
+use cospan_domain::units::DurationMs;
+
+/// So many answers of this kind before looks become twice as rare.
+const ANSWERS: u32 = 2;
+/// Between two looks, at most: that the site itself is in trouble is to be seen as well.
+const PAUSE_MAX: DurationMs = DurationMs(15_000);
+
+/// How often a site has said since something last happened there that nothing is in use.
+#[derive(Debug, Default)]
+pub(super) struct Calm(u32);
+
+impl Calm {
+    /// Something happened, or may have.
+    pub(super) fn stir(&mut self) {
+        self.0 = 0;
+    }
+
+    /// It said so again, or something else.
+    pub(super) fn answered(&mut self, is_calm: bool) {
+        self.0 = if is_calm { self.0.saturating_add(1) } else { 0 };
+    }
+
+    /// Until it is asked again, where others are asked so soon.
+    pub(super) fn pause(&self, soon: DurationMs) -> DurationMs {
+        let doubled = soon.0.saturating_mul(1 << (self.0 / ANSWERS).min(16));
+        DurationMs(doubled.min(PAUSE_MAX.0).max(soon.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rare_while_nothing_happens_and_are_as_before_once_something_does() {
+        let (soon, mut calm) = (DurationMs(2_000), Calm::default());
+        let mut pauses = Vec::new();
+        for _ in 0..20 {
+            pauses.push(calm.pause(soon).0);
+            calm.answered(true);
+        }
+        assert!(pauses.is_sorted());
+        assert_eq!((pauses[..4].to_vec(), pauses[19]), (vec![2_000, 2_000, 4_000, 4_000], 15_000));
+        calm.answered(false);
+        assert_eq!(calm.pause(soon), soon);
+        (0..20).for_each(|_| calm.answered(true));
+        calm.stir();
+        assert_eq!(calm.pause(soon), soon);
+        // One that is asked more seldom anyhow is not asked more often.
+        assert_eq!(calm.pause(DurationMs(60_000)), DurationMs(60_000));
+    }
+}

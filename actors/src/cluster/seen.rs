@@ -1,0 +1,144 @@
+//! When a site is asked because of what jobs hold there.
+
+use std::sync::Arc;
+
+use cospan_domain::ids::{ComponentIndex, JobId};
+use cospan_domain::job::demands::Holding;
+use cospan_domain::units::{DurationMs, Timestamp};
+use imbl::OrdMap;
+
+/// Between two polls for attempts that wait in the site's own queue, at most.
+const QUEUE_INTERVAL: DurationMs = DurationMs(15_000);
+/// What has waited there for long is asked for this part of that time later.
+const QUEUE_PATIENCE: u64 = 8;
+
+/// What jobs hold at a site, as far as it matters for when to ask it. Gone through only when
+/// it has changed: whether it is time to ask is asked far more often.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
+    /// Since when attempts live there, beside those that wait in its queue.
+    live: Option<Timestamp>,
+    /// When the last of those that wait in its own queue was submitted.
+    queued: Option<Timestamp>,
+    /// Since when some of those are waited for.
+    awaited: Option<Timestamp>,
+}
+
+impl Seen {
+    /// Whether there was something new to go through.
+    pub(super) fn follow(
+        &mut self,
+        holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
+        now: Timestamp,
+    ) -> bool {
+        let as_before = match holdings {
+            Some(holdings) => holdings.ptr_eq(&self.holdings),
+            None => self.holdings.is_empty(),
+        };
+        if as_before {
+            return false;
+        }
+        self.holdings = holdings.cloned().unwrap_or_default();
+        let live = || self.holdings.values().filter(|holding| holding.live);
+        let since = |holds: bool, before: Option<Timestamp>| holds.then(|| before.unwrap_or(now));
+        (self.live, self.awaited) = (
+            since(live().any(|holding| !holding.queued), self.live),
+            since(live().any(|holding| holding.awaited), self.awaited),
+        );
+        let queued = live().filter(|holding| holding.queued);
+        self.queued = queued.map(|holding| holding.visible_from.unwrap_or(now)).max();
+        true
+    }
+
+    /// Processors that jobs hold or will claim.
+    pub(super) fn held(&self) -> u32 {
+        let held = self.holdings.values().map(|holding| holding.resources.processors);
+        held.fold(0, u32::saturating_add)
+    }
+
+    /// When the attempts that live there are to be asked for; `None` while none does. Nobody
+    /// asks for what was submitted just now.
+    pub(super) fn due(
+        &self,
+        polled_at: Timestamp,
+        interval: DurationMs,
+        soon: DurationMs,
+    ) -> Option<Timestamp> {
+        let live = self.live.map(|since| since.max(polled_at) + interval);
+        let awaited = self.awaited.map(|since| since.max(polled_at) + soon);
+        // What may wait for hours is not asked about each two seconds.
+        let queued = self.queued.map(|submitted| {
+            let pause = DurationMs(polled_at.since(submitted).0 / QUEUE_PATIENCE);
+            submitted.max(polled_at) + pause.min(QUEUE_INTERVAL).max(interval)
+        });
+        live.into_iter().chain(queued).chain(awaited).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cospan_domain::ids::Attempt;
+    use cospan_domain::resources::Resources;
+
+    use super::*;
+    use crate::transfer::testing::site;
+
+    #[test]
+    fn what_waits_in_a_queue_is_asked_for_the_more_rarely_the_longer() {
+        let (interval, soon) = (DurationMs(2_000), DurationMs(1_000));
+        let mut holding = Holding::clone(&holdings(&[(1, false)])[&(JobId(1), ComponentIndex(0))]);
+        (holding.queued, holding.visible_from) = (true, Some(Timestamp(10_000)));
+        let held = OrdMap::unit((JobId(1), ComponentIndex(0)), Arc::new(holding));
+        let mut seen = Seen::default();
+        seen.follow(Some(&held), Timestamp(10_000));
+        let pause =
+            |polled_at| seen.due(Timestamp(polled_at), interval, soon).unwrap().0 - polled_at;
+        assert_eq!(pause(10_000), 2_000, "submitted just now");
+        assert_eq!(pause(50_000), 5_000, "for 40 s");
+        assert_eq!(pause(900_000), 15_000, "for a quarter of an hour");
+    }
+
+    fn holdings(each: &[(u64, bool)]) -> OrdMap<(JobId, ComponentIndex), Arc<Holding>> {
+        let holding = |&(job, awaited)| {
+            let (component, resources) = (ComponentIndex(0), Resources::processors(1));
+            let (site, visible_from) = (site("Delft"), None);
+            let live = true;
+            let (attempt, origin) = (Attempt(1), None);
+            let holding = Holding {
+                component,
+                attempt,
+                origin,
+                site,
+                resources,
+                visible_from,
+                live,
+                awaited,
+                queued: false,
+            };
+            ((JobId(job), component), Arc::new(holding))
+        };
+        each.iter().map(holding).collect()
+    }
+
+    #[test]
+    fn what_was_just_submitted_is_asked_for_later_and_puts_off_nothing_else() {
+        let (interval, soon) = (DurationMs(5_000), DurationMs(1_000));
+        let mut seen = Seen::default();
+        let mut due = |held: &[(u64, bool)], now| {
+            seen.follow(Some(&holdings(held)), Timestamp(now));
+            seen.due(Timestamp(100), interval, soon)
+        };
+        assert_eq!(due(&[], 90_000), None, "nothing lives there");
+        assert_eq!(due(&[(1, false)], 91_000), Some(Timestamp(96_000)), "since it lives there");
+        assert_eq!(due(&[(1, false), (2, false)], 93_000), Some(Timestamp(96_000)), "as before");
+        assert_eq!(
+            due(&[(1, false), (2, true)], 94_000),
+            Some(Timestamp(95_000)),
+            "one is awaited"
+        );
+        assert_eq!(due(&[(2, false)], 94_500), Some(Timestamp(96_000)), "it is no more");
+        assert_eq!(due(&[], 94_600), None, "both are gone");
+        assert_eq!(due(&[(3, true)], 99_000), Some(Timestamp(100_000)), "another, much later");
+    }
+}
