@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use cospan_chaos_tests::test_environment::Layout;
 
@@ -28,6 +28,10 @@ fn job(name: &str, site: &str, script: &str) -> String {
 
 fn submit(scene: &Scene, text: &str) {
     scene.must(&["submit", &scene.job_file(text)]);
+}
+
+fn as_key(scene: &Scene, secret: &str, arguments: &[&str]) -> Output {
+    scene.command(arguments).env("COSPAN_TOKEN", secret).output().unwrap()
 }
 
 #[test]
@@ -88,10 +92,7 @@ fn a_key_opens_the_server_with_its_roles_from_its_making_to_its_removal() {
     assert!(!listed.contains(secret.trim()), "secrets are not listed");
     has(&scene.must(&["key", "grant", "alice", "--role", "chaos"]), &["alice is user, chaos"]);
     has(&scene.must(&["key", "revoke", "alice", "--role", "chaos"]), &["alice is user"]);
-    let as_alice = || {
-        let mut command = scene.command(&["list"]);
-        command.env("COSPAN_TOKEN", secret.trim()).output().unwrap()
-    };
+    let as_alice = || as_key(&scene, secret.trim(), &["list"]);
     until("the server knows the key", || as_alice().status.success());
     has(&scene.must(&["key", "remove", "alice"]), &["key alice removed"]);
     until("the server forgets the key", || as_alice().status.code() == Some(3));
@@ -157,10 +158,15 @@ fn a_site_that_failed_is_used_again_at_once_when_it_is_reset() {
     let root = scene.environment.sites[0].root.clone();
     let away = scene.environment.path().join("away");
     let state = || scene.get("/v1/sites/s1")["state"].as_str().unwrap().to_owned();
+    let secret = scene.must(&["key", "add", "alice"]);
+    until("the server knows the key", || as_key(&scene, secret.trim(), &["list"]).status.success());
     std::fs::rename(&root, &away).unwrap();
     std::fs::write(&root, "in the way").unwrap();
-    // Of different jobs: one alone closes no site.
-    for name in ["suffers", "suffers-too", "suffers-as-well"] {
+    // Jobs of one owner alone close no site.
+    let by_alice = scene.job_file(&job("suffers", "s1", "true"));
+    let submitted = as_key(&scene, secret.trim(), &["submit", &by_alice]);
+    assert!(submitted.status.success(), "{submitted:?}");
+    for name in ["suffers-too", "suffers-as-well"] {
         submit(&scene, &job(name, "s1", "true"));
     }
     until("it fails", || state() == "unusable");

@@ -280,7 +280,7 @@ pub enum SubmitAnswer {
     Unfit(Arc<str>),
     /// A limit of the site is reached, or it does not let us in now: nobody's error.
     Full(Arc<str>),
-    /// It never left, as the site takes none of its owner's jobs for now.
+    /// It never left, as the site takes none of its owner's jobs for a while.
     Barred(Arc<str>),
     /// It never left.
     NotSent(Arc<str>),

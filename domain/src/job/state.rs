@@ -270,7 +270,7 @@ pub enum AbortCause {
         /// By which key.
         by: KeyName,
     },
-    /// The site of a component takes none of its owner's jobs for now.
+    /// The site of a component takes none of its owner's jobs for a while.
     Barred {
         /// Which.
         component: ComponentIndex,
