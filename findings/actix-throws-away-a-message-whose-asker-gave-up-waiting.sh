@@ -9,7 +9,7 @@
 # begun, it does not. So "timed out" means either, and send() without await does nothing
 # at all. do_send is always handled.
 #
-# Seen, while the actor rests for 300 ms: what it handled
+# Seen, while the actor rests for a second: what it handled
 #   told by do_send only; not the one that timed out after 50 ms, nor the one dropped at once
 set -euo pipefail
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
@@ -28,7 +28,7 @@ impl Handler<Order> for Site {
     type Result = ();
     fn handle(&mut self, order: Order, ctx: &mut Self::Context) {
         println!("handled: {}", order.0);
-        if order.0 == "rest" { ctx.wait(clock::sleep(Duration::from_millis(300)).into_actor(self)); }
+        if order.0 == "rest" { ctx.wait(clock::sleep(Duration::from_millis(1000)).into_actor(self)); }
     }
 }
 fn main() {
@@ -39,7 +39,7 @@ fn main() {
         println!("timed out: {}", asked.is_err());
         drop(site.send(Order("asked, answer not wanted")));
         site.do_send(Order("told"));
-        clock::sleep(Duration::from_millis(600)).await;
+        clock::sleep(Duration::from_millis(1500)).await;
         println!("asked again: {:?}", site.send(Order("asked and waited for")).await);
     });
 }
