@@ -125,6 +125,6 @@ fn in_both_worlds(
     let program = real::program(environment)?.display().to_string();
     let real = real::play(scenario, environment, binary, &program).context("in real time")?;
     let simulated = simulated::play(scenario, &program).context("simulated")?;
-    let restarts = scenario.script.iter().any(|step| matches!(step, scenario::Step::Restart));
+    let restarts = scenario.script.iter().any(scenario::Step::restarts);
     Ok(Comparison::of(&real, &simulated, restarts))
 }

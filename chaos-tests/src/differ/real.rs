@@ -206,19 +206,21 @@ impl User<'_> {
         Ok(site.context("the job is not placed")?.to_owned())
     }
 
-    /// Kills all that runs at a site, wrappers first, so that none can tell, as if its machine was
-    /// started anew.
-    fn lose(&self, job: usize) -> Result<()> {
+    /// Kills the server and all that runs at a site, wrappers first, so that none can tell, as if
+    /// their machine was started anew.
+    fn lose(&mut self, job: usize) -> Result<()> {
         let site = self.site(job)?;
         let site = self.environment.sites.iter().find(|other| other.name == site);
         let attempts = site.context("there is no such site")?.root.join("attempts");
+        // Whoever saw a wrapper live knows that its machine goes on.
+        self.stop()?;
         for attempt in fs::read_dir(&attempts)? {
             set_another_boot(&attempt?.path().join("ready"))?;
         }
         let mut running = evidence::carriers(&attempts);
         running.sort_by_key(|(pid, _)| is_payload(*pid));
         running.into_iter().for_each(|(pid, _)| signal(pid, Signal::KILL));
-        Ok(())
+        self.server.start().map(drop)
     }
 
     fn await_point(&self, job: usize, point: Point) -> Result<()> {

@@ -118,7 +118,8 @@ pub(super) enum Step {
     Freeze(usize),
     /// Thaw a job.
     Thaw(usize),
-    /// The site of a job's first component loses what runs there.
+    /// The site of a job's first component loses what runs there, as its machine and the control
+    /// plane's are started again.
     Lose(usize),
     /// An operator empties the site of a job's first component.
     Drain(usize),
@@ -126,6 +127,13 @@ pub(super) enum Step {
     Undrain,
     /// The control plane is killed and started again.
     Restart,
+}
+
+impl Step {
+    /// Whether another life of the control plane begins after it.
+    pub(super) fn restarts(&self) -> bool {
+        matches!(self, Step::Restart | Step::Lose(_))
+    }
 }
 
 /// How far a job has come.
