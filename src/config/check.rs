@@ -302,13 +302,12 @@ impl Check<'_> {
 
     fn log(&mut self) {
         let filter = &self.config.log.filter;
+        let remedy = "write a level, or levels by module: info,cospan=debug";
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(filter) {
-            let message = format!("filter in [log] is {filter:?}: {error}");
-            self.wrong(
-                "log.filter",
-                message,
-                "write a level, or levels by module: info,cospan=debug",
-            );
+            self.wrong("log.filter", format!("filter in [log] is {filter:?}: {error}"), remedy);
+        } else if filter.trim().is_empty() {
+            // tracing-subscriber 0.3.23 takes it for "off".
+            self.wrong("log.filter", "filter in [log] is empty".into(), remedy);
         }
     }
 }

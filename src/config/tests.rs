@@ -25,6 +25,13 @@ fn problems_of(text: &str) -> String {
 }
 
 #[test]
+fn a_log_of_nothing_is_asked_for_by_its_name() {
+    let told = problems_of("[log]\nfilter = \" \"");
+    assert!(told.contains("filter in [log] is empty"), "{told}");
+    assert!(parse("[log]\nfilter = \"off\"").is_ok());
+}
+
+#[test]
 fn an_empty_file_means_all_defaults_without_any_warning() {
     let loaded = parse("").unwrap();
     assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);

@@ -35,3 +35,26 @@ fn what_people_read_passes_the_one_place_that_hides_nothing() {
     }
     fail_if_any(&problems);
 }
+
+/// Keys that every entry of a log in JSON has itself. tracing-subscriber 0.3.23 writes a field of
+/// such a name beside its own, and readers keep one of the two.
+const KEYS: [&str; 5] = ["timestamp", "level", "target", "span", "spans"];
+
+#[test]
+fn no_field_of_a_log_has_the_name_of_what_every_entry_has() {
+    let is_field = |line: &str, key: &str| {
+        ["%", "?"].iter().any(|how| {
+            let named = line.contains(&format!(" {key} = {how}"));
+            named || line.contains(&format!("({key} = {how}"))
+        })
+    };
+    let mut problems = Vec::new();
+    for source in sources() {
+        for (number, line) in source.production() {
+            if let Some(key) = KEYS.iter().find(|key| is_field(line, key)) {
+                problems.push(format!("{}:{number}: {key} is what logs call theirs", source.path));
+            }
+        }
+    }
+    fail_if_any(&problems);
+}

@@ -139,7 +139,7 @@ impl Notifier {
     }
 
     fn failed(&mut self, key: Key, problem: String, ctx: &mut Context<Self>) {
-        warn!(job = %key.0, target = %key.1, problem, "what becomes of it could not be told; tried again");
+        warn!(job = %key.0, webhook = %key.1, problem, "what becomes of it could not be told; tried again");
         let failures = self.ended.silent.get(&key.1).map_or(0, |silence| silence.failures);
         let failures = failures.saturating_add(1);
         let pause = (1_u64 << failures.min(9)).min(Self::RETRY_MAX_S);

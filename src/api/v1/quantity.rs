@@ -79,7 +79,8 @@ impl FromStr for Length {
         } else {
             // A bare number is refused, also 0: nobody knows which unit was meant.
             let has_unit = text.bytes().last().is_some_and(|b| b.is_ascii_alphabetic());
-            let length = has_unit.then(|| humantime::parse_duration(text).ok()).flatten();
+            let is_plain = has_unit && !has_calendar_unit(text);
+            let length = is_plain.then(|| humantime::parse_duration(text).ok()).flatten();
             length.and_then(|length| u64::try_from(length.as_millis()).ok()).map(DurationMs)
         };
         length.map(Length).ok_or_else(|| InvalidQuantity {
@@ -88,6 +89,15 @@ impl FromStr for Length {
             examples: "\"90s\", \"1h30m\" or \"1-12:00:00\"",
         })
     }
+}
+
+/// Whether a month or year is meant, which is no length. humantime 2.4 takes `M` for 30.44 days,
+/// and whoever writes `90M` means minutes.
+fn has_calendar_unit(text: &str) -> bool {
+    let mut units = text.split(|c: char| !c.is_ascii_alphabetic());
+    units.any(|unit| {
+        matches!(unit, "M" | "month" | "months" | "y" | "yr" | "yrs" | "year" | "years")
+    })
 }
 
 impl fmt::Display for Length {
@@ -212,6 +222,15 @@ mod tests {
         }
         let error = "90".parse::<Length>().unwrap_err().to_string();
         assert!(error.contains("1h30m"), "{error}");
+    }
+
+    #[test]
+    fn months_and_years_are_no_lengths() {
+        for text in ["90M", "1M", "1month", "2 months", "1h 1M", "1y", "1year", "1yr 2d"] {
+            assert_eq!(ms(text), None, "{text}");
+        }
+        assert_eq!(ms("30d"), Some(30 * 86_400_000));
+        assert_eq!(ms("90 min"), Some(5_400_000));
     }
 
     #[test]
