@@ -307,7 +307,7 @@ impl Check<'_> {
             self.wrong("log.filter", format!("filter in [log] is {filter:?}: {error}"), remedy);
         } else if filter.trim().is_empty() {
             // tracing-subscriber 0.3.23 takes it for "off".
-            self.wrong("log.filter", "filter in [log] is empty".into(), remedy);
+            self.wrong("log.filter", "filter in [log] is empty", remedy);
         }
     }
 }
