@@ -305,7 +305,7 @@ impl Check<'_> {
         let remedy = "write a level, or levels by module: info,cospan=debug";
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(filter) {
             self.wrong("log.filter", format!("filter in [log] is {filter:?}: {error}"), remedy);
-        } else if filter.trim().is_empty() {
+        } else if filter.is_empty() {
             // tracing-subscriber 0.3.23 takes it for "off".
             self.wrong("log.filter", "filter in [log] is empty", remedy);
         }

@@ -26,7 +26,7 @@ fn problems_of(text: &str) -> String {
 
 #[test]
 fn a_log_of_nothing_is_asked_for_by_its_name() {
-    let told = problems_of("[log]\nfilter = \" \"");
+    let told = problems_of("[log]\nfilter = \"\"");
     assert!(told.contains("filter in [log] is empty"), "{told}");
     assert!(parse("[log]\nfilter = \"off\"").is_ok());
 }
