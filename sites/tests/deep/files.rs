@@ -34,7 +34,7 @@ fn inspect(area: &FileArea, place: &FilePlace) -> InspectStatus {
 
 #[test]
 fn directory_of_ten_thousand_levels_is_refused_as_content() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let place = tempfile::tempdir().unwrap();
     let area = area(place.path());
     grow(&place.path().join("files/deep"), DEEP);
@@ -51,7 +51,7 @@ fn directory_of_ten_thousand_levels_is_refused_as_content() {
 
 #[test]
 fn directory_of_as_many_levels_as_may_be_takes_few_descriptors() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let place = tempfile::tempdir().unwrap();
     let area = area(place.path());
     leaf(&grow(&place.path().join("files/fine"), 128), "leaf");
@@ -65,7 +65,7 @@ fn directory_of_as_many_levels_as_may_be_takes_few_descriptors() {
 
 #[test]
 fn directory_whose_paths_would_fill_the_memory_is_refused_as_content() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let place = tempfile::tempdir().unwrap();
     let area = area(place.path());
     let long = "n".repeat(250);

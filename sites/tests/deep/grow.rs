@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
@@ -10,10 +11,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// As many levels as end a thread of two megabytes that goes down by recursion.
 pub(crate) const DEEP: usize = 10_000;
 
-/// From now on this process may have few files open.
-pub(crate) fn limit_descriptors() {
+/// What a test holds that has the few descriptors of this process for itself.
+pub(crate) struct FewDescriptors {
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// From now on this process may have few files open: tests that show it go one after the other.
+#[must_use]
+pub(crate) fn limit_descriptors() -> FewDescriptors {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let few = Rlimit { current: Some(128), ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, few).unwrap();
+    FewDescriptors { _alone: alone }
 }
 
 /// Makes a directory in an open one, and opens it.

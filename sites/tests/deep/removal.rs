@@ -33,7 +33,7 @@ fn leave(fixture: &LocalSiteFixture, job: u64, levels: usize) {
 
 #[tokio::test]
 async fn attempt_with_ten_thousand_nested_directories_is_removed() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let fixture = LocalSiteFixture::new();
     leave(&fixture, 1, DEEP);
     leave(&fixture, 2, 1_201);
@@ -46,7 +46,7 @@ async fn attempt_with_ten_thousand_nested_directories_is_removed() {
 
 #[tokio::test]
 async fn attempt_with_many_files_is_gone_at_once_and_removed_in_the_end() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let fixture = LocalSiteFixture::new();
     let work = fixture.root().join(format!("attempts/{}/work", tag(1)));
     let at = grow(&work, 1);
@@ -58,7 +58,7 @@ async fn attempt_with_many_files_is_gone_at_once_and_removed_in_the_end() {
 
 #[test]
 fn what_an_earlier_process_left_is_removed_at_the_start() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let fixture = LocalSiteFixture::new();
     let gone = fixture.root().join("gone");
     grow(&gone.join("old.1-1"), DEEP);
@@ -72,7 +72,7 @@ fn what_an_earlier_process_left_is_removed_at_the_start() {
 
 #[test]
 fn wide_trees_are_removed_at_each_depth() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let place = tempfile::tempdir().unwrap();
     let top = place.path().join("top");
     // The middle one is deeper than what is held of a way down.
@@ -94,7 +94,7 @@ fn wide_trees_are_removed_at_each_depth() {
 
 #[test]
 fn directories_that_their_payload_closed_are_removed_however_deep() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     unprivileged(|| {
         let place = tempfile::tempdir().unwrap();
         let top = place.path().join("top");
@@ -111,7 +111,7 @@ fn directories_that_their_payload_closed_are_removed_however_deep() {
 
 #[tokio::test]
 async fn attempt_whose_directory_is_closed_is_removed() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let fixture = LocalSiteFixture::anywhere();
     leave(&fixture, 1, 3);
     let attempt = fixture.root().join(format!("attempts/{}", tag(1)));
@@ -122,7 +122,7 @@ async fn attempt_whose_directory_is_closed_is_removed() {
 
 #[test]
 fn links_are_removed_and_what_they_point_to_stays() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     let place = tempfile::tempdir().unwrap();
     let (top, outside) = (place.path().join("top"), place.path().join("outside"));
     fs::create_dir(&outside).unwrap();
@@ -162,7 +162,7 @@ fn links_are_removed_and_what_they_point_to_stays() {
 /// What belongs to another user stands for all that cannot be removed.
 #[test]
 fn what_cannot_be_removed_is_told_and_all_else_goes() {
-    limit_descriptors();
+    let _few = limit_descriptors();
     if !rustix::process::geteuid().is_root() {
         return;
     }
