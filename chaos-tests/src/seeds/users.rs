@@ -102,13 +102,12 @@ pub(super) async fn action(
             return Ok(());
         }
         struck.into_iter().for_each(|(kind, step)| tally.count(kind, step));
-        let mut known = known.borrow_mut();
-        if known.does_without(action, &answers, &scenario) {
+        if is_still_frozen(action, &answers) {
+            tokio::time::sleep(Duration::from_secs(30)).await;
             continue;
         }
-        if is_still_frozen(action, &answers) {
-            drop(known);
-            tokio::time::sleep(Duration::from_secs(30)).await;
+        let mut known = known.borrow_mut();
+        if known.does_without(action, &answers, &scenario) {
             continue;
         }
         known.next_deal += 1;
