@@ -224,7 +224,7 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<(JobId, SiteNa
             });
             roomy.map(|(site, _)| (*job, site.name().clone()))
         });
-        rooms.collect()
+        rooms.filter(|(job, site)| !is_kept_off(&view, *job, site, now)).collect()
     })
 }
 
@@ -247,4 +247,10 @@ fn promised(view: &View, site: &SiteName) -> u32 {
     let holdings = view.holdings.get(site).into_iter().flat_map(|site| site.values());
     let coming = holdings.filter(|holding| holding.visible_from.is_none());
     coming.map(|holding| holding.resources.processors).sum()
+}
+
+/// Whether a site takes none of the jobs of this one's owner for a while.
+fn is_kept_off(view: &View, job: JobId, site: &SiteName, now: Timestamp) -> bool {
+    let (Some(job), Some(site)) = (view.jobs.get(&job), view.sites.get(site)) else { return false };
+    site.ban_of(&job.owner, now).is_some()
 }
